@@ -31,8 +31,8 @@ _INT_CELLS = {
         "lost_rows",
         "first_update_ns",
     ),
-    "evaluator": ("evaluations", "weights_failures", "solved_ns", "solved"),
-    "visualizer": ("frames", "weights_failures"),
+    "evaluator": ("evaluations", "weights_version", "weights_failures", "solved_ns", "solved"),
+    "visualizer": ("frames", "weights_version", "weights_failures"),
     "sampler": (
         "env_steps",
         "episodes",

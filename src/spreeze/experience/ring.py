@@ -1,0 +1,205 @@
+"""One sampler's way to the learner: a ring in shared memory with one writer and one reader, no lock, no pickle.
+
+    | block_head | ...64 B... | block_tail, row_tail | ...64 B... | announcements (slots x 5 int64) | rows (capacity x row) |
+      writer's line             reader's line                       row_end, time, version,           float32
+                                                                    updates, published
+
+The writer copies a block's rows, fills the block's announcement, and only then moves `block_head`. The reader sees the
+new head, copies the rows out, and only then moves its tails. So a row is either announced and whole, or it does not
+exist: a writer that is killed half-way never moved the head, and its successor writes over the remains. A full ring
+makes `send` return False; nothing is ever overwritten unread.
+
+Why no lock is needed: head and tails are aligned 8-byte cells with one writer each, and x86-64 neither reorders
+stores with stores nor loads with loads, so whoever sees a moved head sees the rows behind it. CPUs with weaker
+ordering (ARM) need a barrier between the data and the cell; there `_fence` passes through a lock, which is one.
+"""
+
+from __future__ import annotations
+
+import platform
+import struct
+import threading
+from typing import NamedTuple
+
+import numpy as np
+
+from spreeze.errors import ExperienceError
+from spreeze.memory import SharedBlock
+
+_LINE = 64  # bytes of a cache line: head and tails never share one
+_HEAD, _BLOCK_TAIL, _ROW_TAIL = 0, _LINE // 8, _LINE // 8 + 1  # int64 cells
+_ANNOUNCEMENTS_AT = 2 * _LINE
+_ANNOUNCEMENT = struct.Struct("=5q")
+ROW_END, STEPPED_NS, VERSION, UPDATES, PUBLISHED_NS = range(5)  # columns of an announcement
+
+_STRONG_ORDER = platform.machine().lower() in ("x86_64", "amd64", "i686", "x86")
+_barrier = threading.Lock()
+
+
+def _fence() -> None:
+    if not _STRONG_ORDER:
+        with _barrier:
+            pass
+
+
+class Stamp(NamedTuple):
+    """Under which weights a block's rows were acted."""
+
+    version: int  # 0: random actions, before any weights
+    updates: int  # updates that these weights had seen
+    published_ns: int  # monotonic clock, the same in all processes of a machine
+
+
+class RingShape(NamedTuple):
+    row_size: int  # floats
+    row_capacity: int
+    slots: int  # blocks that may wait unread
+
+    @property
+    def rows_at(self) -> int:
+        return _ANNOUNCEMENTS_AT + self.slots * _ANNOUNCEMENT.size
+
+    @property
+    def size_bytes(self) -> int:
+        return self.rows_at + self.row_capacity * self.row_size * 4
+
+
+def make_ring_block(label: str, shape: RingShape) -> SharedBlock:
+    block = SharedBlock.create(label, shape.size_bytes)
+    block.array(np.int64, (_ANNOUNCEMENTS_AT // 8,))[:] = 0  # poison everywhere but in the counters
+    return block
+
+
+class RingSender:
+    """The writing end. Only one process at a time holds it; a successor goes on behind the last announced block."""
+
+    def __init__(self, block: SharedBlock, shape: RingShape) -> None:
+        self._shape = shape
+        self._cells = block.array(np.int64, (_ANNOUNCEMENTS_AT // 8,)).data
+        self._announcements = memoryview(block.array(np.uint8, (shape.slots * _ANNOUNCEMENT.size,), _ANNOUNCEMENTS_AT))
+        self._rows = block.array(np.float32, (shape.row_capacity, shape.row_size), shape.rows_at)
+        self._block_head: int = self._cells[_HEAD]
+        self._row_head = 0
+        if self._block_head:
+            last = (self._block_head - 1) % shape.slots
+            self._row_head = _ANNOUNCEMENT.unpack_from(self._announcements, last * _ANNOUNCEMENT.size)[ROW_END]
+
+    def send(self, rows: np.ndarray, stamp: Stamp, stepped_ns: int) -> bool:
+        """Copies rows (count, row_size) into the ring and announces them; False, and nothing done, when full."""
+        count = len(rows)
+        capacity = self._shape.row_capacity
+        if count > capacity:
+            raise ExperienceError(f"a block of {count} rows was sent into a ring of {capacity}; use fewer envs a sampler")
+        cells = self._cells
+        row_end = self._row_head + count
+        if row_end - cells[_ROW_TAIL] > capacity or self._block_head - cells[_BLOCK_TAIL] >= self._shape.slots:
+            return False
+        start = self._row_head % capacity
+        until_wrap = capacity - start
+        if count <= until_wrap:
+            self._rows[start : start + count] = rows
+        else:
+            self._rows[start:] = rows[:until_wrap]
+            self._rows[: count - until_wrap] = rows[until_wrap:]
+        slot = self._block_head % self._shape.slots
+        _ANNOUNCEMENT.pack_into(self._announcements, slot * _ANNOUNCEMENT.size, row_end, stepped_ns, *stamp)
+        _fence()
+        self._block_head += 1
+        self._row_head = row_end
+        cells[_HEAD] = self._block_head
+        return True
+
+
+class Drained(NamedTuple):
+    rows: int
+    announcements: np.ndarray  # (blocks, 5) int64, columns as above; row_end is the block's count of rows here
+
+
+class _RingReader:
+    """The reading end of one ring."""
+
+    def __init__(self, block: SharedBlock, shape: RingShape) -> None:
+        self._shape = shape
+        self._cells = block.array(np.int64, (_ANNOUNCEMENTS_AT // 8,)).data
+        self._announcements = block.array(np.int64, (shape.slots, 5), _ANNOUNCEMENTS_AT)
+        self._rows = block.array(np.float32, (shape.row_capacity, shape.row_size), shape.rows_at)
+        self._block_tail: int = self._cells[_BLOCK_TAIL]
+        self._row_tail: int = self._cells[_ROW_TAIL]
+
+    def drain(self, into: np.ndarray) -> Drained | None:
+        """Copies as many whole blocks as are announced and fit; None when there is nothing to copy."""
+        waiting = self._cells[_HEAD] - self._block_tail
+        if waiting == 0:
+            return None
+        _fence()
+        announcements = self._announced(waiting)
+        row_ends = announcements[:, ROW_END]
+        blocks = int(np.searchsorted(row_ends, self._row_tail + len(into), side="right"))
+        if blocks == 0:
+            return None
+        announcements = announcements[:blocks]
+        row_end = int(row_ends[blocks - 1])
+        count = row_end - self._row_tail
+        if not 0 < count <= self._shape.row_capacity:
+            raise ExperienceError(
+                f"a ring announces {count} rows in {blocks} blocks, it holds {self._shape.row_capacity}: its memory was "
+                "written by somebody else"
+            )
+        self._copy(count, into)
+        announcements[1:, ROW_END] -= announcements[:-1, ROW_END].copy()
+        announcements[0, ROW_END] -= self._row_tail
+        _fence()
+        self._row_tail = row_end
+        self._block_tail += blocks
+        self._cells[_ROW_TAIL] = self._row_tail
+        self._cells[_BLOCK_TAIL] = self._block_tail
+        return Drained(count, announcements)
+
+    def _announced(self, waiting: int) -> np.ndarray:
+        """A copy of the unread announcements, oldest first."""
+        start = self._block_tail % self._shape.slots
+        until_wrap = self._shape.slots - start
+        if waiting <= until_wrap:
+            return self._announcements[start : start + waiting].copy()
+        return np.concatenate((self._announcements[start:], self._announcements[: waiting - until_wrap]))
+
+    def _copy(self, count: int, into: np.ndarray) -> None:
+        start = self._row_tail % self._shape.row_capacity
+        until_wrap = self._shape.row_capacity - start
+        if count <= until_wrap:
+            into[:count] = self._rows[start : start + count]
+        else:
+            into[:until_wrap] = self._rows[start:]
+            into[until_wrap:count] = self._rows[: count - until_wrap]
+
+
+class RingReceiver:
+    """All samplers' rings at their reading end."""
+
+    def __init__(self, blocks: list[SharedBlock], shape: RingShape) -> None:
+        self._readers = [_RingReader(block, shape) for block in blocks]
+        self._next = 0
+
+    def drain(self, into: np.ndarray) -> Drained:
+        """Copies announced blocks of all rings into rows (up to len(into), row_size), every ring getting its turn at
+        being first."""
+        filled, parts = 0, []
+        count = len(self._readers)
+        for turn in range(count):
+            drained = self._readers[(self._next + turn) % count].drain(into[filled:])
+            if drained is not None:
+                filled += drained.rows
+                parts.append(drained.announcements)
+        self._next = (self._next + 1) % count
+        announcements = parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else _NO_ANNOUNCEMENTS
+        return Drained(filled, announcements)
+
+
+_NO_ANNOUNCEMENTS = np.zeros((0, 5), np.int64)
+
+
+def ring_shape(row_size: int, block_rows: int, row_capacity: int) -> RingShape:
+    """A ring that holds `row_capacity` rows, and no fewer than four blocks; an announcement for the smallest block of
+    an engine that resets some of its environments is kept as well."""
+    capacity = max(row_capacity, 4 * block_rows)
+    return RingShape(row_size, capacity, slots=max(64, 4 * capacity // max(1, block_rows)))
