@@ -72,6 +72,7 @@ class NumpyPolicy:
 
     def __init__(self, spec: PolicySpec, batch: int, seed: int = 0) -> None:
         self.spec = spec
+        self.batch = batch
         self.flat = np.zeros(spec.weight_count, np.float32)
         self._layers: list[tuple[np.ndarray, np.ndarray]] = []
         self._outputs: list[np.ndarray] = []

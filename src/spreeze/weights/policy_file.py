@@ -61,7 +61,7 @@ class Policy:
                 f"observation of shape {obs.shape} was given, expected ({self.spec.obs_size},) or (B, {self.spec.obs_size})"
             )
         batch = obs.reshape(-1, self.spec.obs_size)
-        if len(batch) > len(self._numpy._action):
+        if len(batch) > self._numpy.batch:
             self._numpy = self._sized(len(batch))
         action = self._numpy.act(batch) if deterministic else self._numpy.explore(batch)
         return (self._low + (action + 1.0) * self._half).reshape(*obs.shape[:-1], self.spec.action_size)

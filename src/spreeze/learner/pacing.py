@@ -1,0 +1,70 @@
+"""How many updates the env steps so far allow, and how many env steps the updates so far allow. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+UNBOUNDED = 2**62
+
+
+class Pacing(Protocol):
+    def allowed(self, env_steps: int, updates: int) -> int: ...  # updates that may be done now
+
+    def may_ingest(self, env_steps: int, updates: int) -> bool: ...  # may more rows enter replay now
+
+    def permitted(self, updates: int) -> int: ...  # env steps that samplers may have taken by now
+
+
+@dataclass(frozen=True)
+class FreePacing:
+    """The paper's way: both sides run as fast as they can once the first rows are there."""
+
+    learning_starts: int
+    last_step: int = UNBOUNDED  # --steps
+
+    def allowed(self, env_steps: int, updates: int) -> int:
+        return UNBOUNDED if self.learning_starts <= env_steps < self.last_step else 0
+
+    def may_ingest(self, env_steps: int, updates: int) -> bool:
+        return True
+
+    def permitted(self, updates: int) -> int:
+        return self.last_step
+
+
+@dataclass(frozen=True)
+class ExactPacing:
+    """Update frames / env steps is held at `ratio`, counted from the first update on; the faster side waits.
+
+    Rows enter replay only while the learner has nothing left to do, so the count of updates is always
+    floor(ratio x (env_steps - learning_starts) / batch_size) when rows are let in. Samplers may run ahead of replay
+    by `lead` rows and no further, so the faster side never makes data that waits long.
+    """
+
+    ratio: float
+    batch_size: int
+    learning_starts: int
+    lead: int
+    last_step: int = UNBOUNDED
+
+    def allowed(self, env_steps: int, updates: int) -> int:
+        counted = min(env_steps, self.last_step) - self.learning_starts
+        return max(0, math.floor(self.ratio * counted / self.batch_size + 1e-9) - updates)
+
+    def may_ingest(self, env_steps: int, updates: int) -> bool:
+        return self.allowed(env_steps, updates) == 0
+
+    def permitted(self, updates: int) -> int:
+        needed_for_next = math.ceil((updates + 1) * self.batch_size / self.ratio)
+        return min(self.last_step, self.learning_starts + needed_for_next + self.lead)
+
+
+def make_pacing(
+    replay_ratio: float | str, batch_size: int, learning_starts: int, lead: int, steps: int | None
+) -> FreePacing | ExactPacing:
+    last_step = UNBOUNDED if steps is None else steps
+    if replay_ratio == "free":
+        return FreePacing(learning_starts, last_step)
+    return ExactPacing(float(replay_ratio), batch_size, learning_starts, lead, last_step)

@@ -1,0 +1,176 @@
+"""A sampler: steps K environments with the newest policy it has and hands every transition over. No torch."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+
+from spreeze.board import RETURNS_KEPT, Board, Life, Section
+from spreeze.envs.registry import make_vec_env
+from spreeze.errors import EnvError
+from spreeze.experience.packing import make_packer
+from spreeze.experience.ring import RingSender, Stamp
+from spreeze.runtime.job import Job
+from spreeze.runtime.topology import SamplerLinks
+from spreeze.spec import Step, layout_of
+from spreeze.weights.numpy_policy import NumpyPolicy
+from spreeze.weights.refresh import Refresher
+
+ENV_ERRORS_PER_LIFE = 100  # broken environments that one sampler replaces before it gives up
+_WAIT_S = 0.0005  # for room in the ring, or for pacing
+
+
+def run(job: Job, links: SamplerLinks, life: Life) -> None:
+    config, section = job.config, links.board.section(job.role)
+    index, num_envs = int(job.role.removeprefix("sampler-")), int(config.envs_per_sampler)
+    seed = np.random.SeedSequence([config.seed, index, section.get("env_steps")]).generate_state(2)
+    vec = make_vec_env(job.env, config.env_backend, num_envs, int(seed[0] >> 1))
+    policy = NumpyPolicy(job.policy, num_envs, int(seed[1]))
+    packer = make_packer(layout_of(job.env_spec), num_envs, config.gamma, config.n_step)
+    actor = _Actor(policy, _noise_scales(config.exploration_noise, index, num_envs, int(config.samplers)), int(seed[1]))
+    refresher = Refresher(links.weights, policy, section)
+    pace = _Pace(links.board, section, links.rows, life, config.learning_starts, config.steps)
+    episodes = _Episodes(section, num_envs)
+    faults = _EnvFaults(job.run_dir, job.role, section)
+
+    obs = vec.reset(int(seed[0] >> 1))
+    life.ready()
+    while pace.wait_for_turn():
+        refresher.refresh()
+        action = actor.act(obs, refresher.stamp.version)
+        packer.before_step(obs, action)
+        stepped_ns = time.monotonic_ns()
+        try:
+            step = vec.step(action)
+        except EnvError as error:
+            faults.note(error, num_envs)
+            packer.forget()
+            episodes.forget()
+            obs = vec.recover(error)
+            continue
+        rows = packer.after_step(step)
+        if len(rows) and not pace.send(rows, Stamp(*refresher.stamp), stepped_ns):
+            break
+        episodes.count(step)
+        obs = step.obs
+    vec.close()
+
+
+class _Actor:
+    """Random actions until there are weights, then the policy's."""
+
+    def __init__(self, policy: NumpyPolicy, noise_scales: np.ndarray, seed: int) -> None:
+        self._policy = policy
+        self._noise_scales = noise_scales
+        self._rng = np.random.default_rng(seed)
+        self._random = np.zeros((policy.batch, policy.spec.action_size), np.float32)
+
+    def act(self, obs: np.ndarray, version: int) -> np.ndarray:
+        if version > 0:
+            return self._policy.explore(obs, self._noise_scales)
+        self._rng.random(dtype=np.float32, out=self._random)
+        self._random *= 2.0
+        self._random -= 1.0
+        return self._random
+
+
+def _noise_scales(largest: float, sampler: int, num_envs: int, samplers: int) -> np.ndarray:
+    """(K, 1): all environments of all samplers spread evenly over (0, largest], so that some act nearly as the policy
+    would and some explore widely."""
+    place = sampler * num_envs + np.arange(num_envs, dtype=np.float32)[:, None]
+    return (largest * (place + 1.0) / (samplers * num_envs)).astype(np.float32)
+
+
+class _Pace:
+    """Waits for its turn and for room, says for how long, and notices the end."""
+
+    def __init__(
+        self, board: Board, section: Section, sender: RingSender, life: Life, learning_starts: int, steps: int | None
+    ) -> None:
+        self._board, self._section, self._sender, self._life = board, section, sender, life
+        # before the learner is up and says more, the random actions that it waits for may be taken
+        self._permitted_at_start = learning_starts if steps is None else min(learning_starts, steps)
+
+    def wait_for_turn(self) -> bool:
+        """False when it is time to stop."""
+        board = self._board
+        while True:
+            self._life.beat()
+            if self._life.stopping():
+                return False
+            permitted = board.env_steps_permitted() or self._permitted_at_start
+            if board.env_steps_taken() < permitted:
+                return True
+            time.sleep(_WAIT_S)
+
+    def send(self, rows: np.ndarray, stamp: Stamp, stepped_ns: int) -> bool:
+        """Blocks while the ring is full, seen in ring_full_ns; False when it is time to stop."""
+        if not self._sender.send(rows, stamp, stepped_ns):
+            waiting_since = time.monotonic_ns()
+            while not self._sender.send(rows, stamp, stepped_ns):
+                self._life.beat()
+                if self._life.stopping():
+                    return False
+                time.sleep(_WAIT_S)
+            self._section.add("ring_full_ns", time.monotonic_ns() - waiting_since)
+        if self._section.get("first_step_ns") == 0:
+            self._section.set("first_step_ns", stepped_ns)
+        self._section.add("env_steps", len(rows))
+        return True
+
+
+class _Episodes:
+    """Returns and lengths of training episodes, kept on the board."""
+
+    def __init__(self, section: Section, num_envs: int) -> None:
+        self._section = section
+        self._returns = np.zeros(num_envs)
+        self._lengths = np.zeros(num_envs, np.int64)
+
+    def count(self, step: Step) -> None:
+        if step.valid is None:
+            self._returns += step.reward
+            self._lengths += 1
+            over = step.terminated | step.truncated
+        else:
+            self._returns += np.where(step.valid, step.reward, 0.0)
+            self._lengths += step.valid
+            over = (step.terminated | step.truncated) & step.valid
+        if over.any():
+            for env in np.flatnonzero(over):
+                self._finish(env)
+
+    def forget(self) -> None:
+        """Episodes that a broken environment interrupted are not counted."""
+        self._returns[:] = 0
+        self._lengths[:] = 0
+
+    def _finish(self, env: int) -> None:
+        section, place = self._section, self._section.get("episodes") % RETURNS_KEPT
+        section.returns[place] = self._returns[env]
+        section.lengths[place] = self._lengths[env]
+        section.add("episodes", 1)
+        self._returns[env] = 0.0
+        self._lengths[env] = 0
+
+
+class _EnvFaults:
+    """A broken environment is written down and replaced, within a budget."""
+
+    def __init__(self, run_dir: Path, role: str, section: Section) -> None:
+        self._path = run_dir / "errors" / f"{role}-env.jsonl"
+        self._section = section
+        self._count = 0
+
+    def note(self, error: EnvError, lost_rows: int) -> None:
+        self._count += 1
+        self._section.add("env_errors", 1)
+        self._section.add("lost_rows", lost_rows)
+        self._path.parent.mkdir(exist_ok=True)
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(error.as_json()) + "\n")
+        if self._count > ENV_ERRORS_PER_LIFE:
+            raise EnvError(f"{self._count} broken environments in one sampler, the last: {error}") from error

@@ -1,0 +1,69 @@
+"""What a child is told at its start: one JSON document, and the environment's pickle where there is one, through an
+inherited descriptor. From parent to child only; nothing of it touches the run folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spreeze.config import RunConfig
+from spreeze.envs.source import EnvSource
+from spreeze.spec import EnvSpec
+from spreeze.weights.numpy_policy import PolicySpec
+
+
+@dataclass(frozen=True)
+class Job:
+    """The same for every role of a run but for `role` and `wiring`."""
+
+    role: str
+    config: RunConfig  # resolved: no 'auto' left
+    env: EnvSource
+    env_spec: EnvSpec
+    policy: PolicySpec
+    run_dir: Path
+    started_ns: int  # monotonic clock at the command's start
+    parent_pid: int
+    wiring: dict[str, Any]
+
+
+def write_job(job: Job) -> int:
+    """-> a descriptor that the child inherits."""
+    document = {
+        "role": job.role,
+        "config": job.config.as_json(),
+        "env": job.env.as_json(),
+        "env_spec": job.env_spec.as_json(),
+        "policy": job.policy.as_json(),
+        "run_dir": str(job.run_dir),
+        "started_ns": job.started_ns,
+        "parent_pid": job.parent_pid,
+        "wiring": job.wiring,
+    }
+    head = json.dumps(document).encode()
+    with tempfile.TemporaryFile(buffering=0) as file:
+        file.write(len(head).to_bytes(8, "little") + head + (job.env.pickled or b""))
+        return os.dup(file.fileno())
+
+
+def read_job(fd: int) -> Job:
+    with os.fdopen(fd, "rb") as file:
+        file.seek(0)
+        data = file.read()
+    size = int.from_bytes(data[:8], "little")
+    document = json.loads(data[8 : 8 + size])
+    return Job(
+        role=document["role"],
+        config=RunConfig.of(document["config"]),
+        env=EnvSource.from_json(document["env"], data[8 + size :] or None),
+        env_spec=EnvSpec.from_json(document["env_spec"]),
+        policy=PolicySpec.from_json(document["policy"]),
+        run_dir=Path(document["run_dir"]),
+        started_ns=document["started_ns"],
+        parent_pid=document["parent_pid"],
+        wiring=document["wiring"],
+    )

@@ -1,0 +1,82 @@
+"""A role's process, seen from the supervisor: a plain child program with inherited descriptors, never a fork of the
+user's process, so that CUDA is safe, no `__main__` guard is needed and a sampler does not pay for importing torch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import spreeze
+from spreeze.runtime.job import Job, write_job
+from spreeze.runtime.topology import wired_descriptors
+
+EVALUATOR_NICENESS = 10  # training goes first; on busy cores an evaluation still gets about a tenth of one
+
+
+class Child:
+    def __init__(self, job: Job, threads: int) -> None:
+        self.role = job.role
+        self.started_at = time.monotonic()
+        self._popen = _spawn(job, threads)
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    def exit_code(self) -> int | None:
+        """None while it runs; negative: killed by that signal."""
+        return self._popen.poll()
+
+    def kill(self) -> None:
+        if self._popen.poll() is None:
+            self._popen.kill()
+
+    def wait_gone(self, timeout_s: float) -> bool:
+        try:
+            self._popen.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+
+def describe_exit(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+def _spawn(job: Job, threads: int) -> subprocess.Popen:
+    job_fd = write_job(job)
+    log = open(job.run_dir / "log.txt", "ab")
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", "spreeze.roles", job.role, str(job_fd)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,  # simulators print; the user's terminal and `--json` stay clean
+            stderr=log,
+            pass_fds=[job_fd, *wired_descriptors(job.wiring)],
+            env=_environment(threads),
+            process_group=0,  # Ctrl-C in the terminal reaches the supervisor alone
+        )
+    finally:
+        log.close()
+        os.close(job_fd)
+
+
+def _environment(threads: int) -> dict[str, str]:
+    """Thread pools of the numeric libraries are sized before they are loaded; by default each takes every core, and
+    two of them beside each other on the same cores collapse."""
+    env = dict(os.environ)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
+        env[name] = str(threads)
+    source = str(Path(spreeze.__file__).resolve().parent.parent)
+    env["PYTHONPATH"] = os.pathsep.join(path for path in (source, *sys.path) if path)
+    env["PYTHONUNBUFFERED"] = "1"
+    return env
