@@ -18,6 +18,7 @@ from typing import Any
 from spreeze.errors import ConfigError, nearest
 
 AUTO = "auto"
+RUN_FACTS = ("spreeze", "env", "spec", "auto", "adjusted", "replay_bytes")  # of config.json, beside the settings
 Parse = Callable[[Any], Any]
 
 
@@ -224,5 +225,10 @@ def load_config_file(path: str | Path) -> dict[str, Any]:
         raise ConfigError(f"--config {path}: not a JSON file ({error})") from None
     if not isinstance(data, dict) or "algo" not in data or not isinstance(data.get("auto"), dict):
         raise ConfigError(f"--config {path}: expected the config.json of a run, with 'algo' and 'auto'")
-    names = {field.name for field in dataclasses.fields(RunConfig)} - {"run_dir"}
-    return {name: AUTO if name in data["auto"] else data[name] for name in names if name in data}
+    names = {field.name for field in dataclasses.fields(RunConfig)}
+    for key in data:
+        if key not in names and key not in RUN_FACTS:
+            raise ConfigError(f"--config {path}: unknown setting {key!r}.{nearest(key, names)}")
+    asked = {**data, **dict.fromkeys(data["auto"], AUTO)}
+    asked |= {name: change["asked"] for name, change in data.get("adjusted", {}).items()}
+    return {name: asked[name] for name in names - {"run_dir"} if name in asked}

@@ -1,0 +1,219 @@
+"""Where every 'auto' ends: one number each, with its reason. After this nothing derives a setting again.
+
+The order below is the order of dependence: the device decides the batch, the learner's threads leave cores to the
+samplers, and what all of them need of the memory decides how many rows replay may keep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from spreeze import __version__
+from spreeze.config import AUTO, RunConfig
+from spreeze.errors import ConfigError
+from spreeze.spec import EnvSpec, layout_of
+from spreeze.tuning.hardware import Gpu, Machine
+
+LIGHT_ENVS_PER_SAMPLER = 32  # one call of the policy for 32 observations costs 6 times that for one
+BULLET_ENVS_PER_SAMPLER = 8  # a physics server each, and a step slow enough that the policy's call hardly counts
+BATCH_SIZE_CPU = 128
+BATCH_SIZE_CUDA = 8192  # below it a GPU's update takes as long, so a smaller batch is thrown away speed
+REPLAY_MEMORY_SHARE = 0.5  # of what is free where replay lies; the rest is for networks, workspaces and other roles
+CORES_WITH_OWN_EVALUATOR = 5  # from here on a core is left to evaluator and supervisor
+CORES_WITH_OWN_SYSTEM = 8  # from here on one more, to the learner's ingest and publisher threads
+
+
+@dataclass(frozen=True)
+class Choice:
+    value: Any
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {"value": self.value, "reason": self.reason}
+
+
+@dataclass(frozen=True)
+class Adjusted:
+    """A number that the user named and that this machine cannot hold."""
+
+    asked: Any
+    value: Any
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {"asked": self.asked, "value": self.value, "reason": self.reason}
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A run in numbers: `config` holds no 'auto' any more; `auto` tells what each of them became, and why."""
+
+    config: RunConfig
+    spec: EnvSpec
+    auto: dict[str, Choice]
+    adjusted: dict[str, Adjusted] = field(default_factory=dict)
+
+    @property
+    def replay_bytes(self) -> int:
+        return self.config.replay_size * layout_of(self.spec).row_bytes
+
+    def in_folder(self, run_dir: Path) -> Resolved:
+        return replace(self, config=self.config.replace(run_dir=str(run_dir)))
+
+    def as_json(self) -> dict[str, Any]:
+        """The run's config.json; spreeze.config.load_config_file reads it."""
+        return {
+            "spreeze": __version__,
+            "env": self.spec.env_id,
+            **self.config.as_json(),
+            "replay_bytes": self.replay_bytes,
+            "auto": {name: choice.as_json() for name, choice in self.auto.items()},
+            "adjusted": {name: change.as_json() for name, change in self.adjusted.items()},
+            "spec": self.spec.as_json(),
+        }
+
+
+def resolve(config: RunConfig, spec: EnvSpec, machine: Machine, backend: Choice) -> Resolved:
+    """`backend`: the engine that spreeze.envs chose for this environment, and why. Raises ConfigError."""
+    auto: dict[str, Choice] = {}
+
+    def settle(name: str, choice: Choice) -> Any:
+        """The user's value where there is one, else the choice, remembered with its reason."""
+        asked = getattr(config, name)
+        if asked != AUTO:
+            return asked
+        auto[name] = choice
+        return choice.value
+
+    device = settle("device", choose_device(machine))
+    check_device(device, machine)
+    on_gpu = device.startswith("cuda")
+    learner_threads = settle("learner_threads", choose_learner_threads(on_gpu, machine.cores))
+    numbers = {
+        "env_backend": settle("env_backend", backend),
+        "device": device,
+        "learner_threads": learner_threads,
+        "samplers": settle("samplers", choose_samplers(machine.cores, learner_threads)),
+        "envs_per_sampler": settle("envs_per_sampler", choose_envs_per_sampler(spec.env_id)),
+        "batch_size": settle("batch_size", choose_batch_size(on_gpu, config.replay_size)),
+        "precision": settle("precision", choose_precision(on_gpu)),
+        "compile": settle("compile", Choice("on", "fused and captured updates compute the same, faster")),
+        "target_entropy": settle("target_entropy", choose_target_entropy(spec)),
+    }
+    resolved = Resolved(config.replace(**numbers), spec, auto)
+    check_numbers(resolved.config)
+    return fit_replay(resolved, free_bytes(device, machine))
+
+
+def choose_device(machine: Machine) -> Choice:
+    if not machine.gpus:
+        return Choice("cpu", "no NVIDIA GPU was found")
+    if not torch_has_cuda(machine):
+        return Choice("cpu", f"{machine.gpus[0].name} is here, but the installed torch is built for the CPU alone")
+    return Choice("cuda:0", f"{machine.gpus[0].name} was found")
+
+
+def torch_has_cuda(machine: Machine) -> bool:
+    """Told from the version alone ('2.13.0+cpu'): importing torch here would cost a second of every start."""
+    return not (machine.versions.get("torch") or "").endswith("+cpu")
+
+
+def find_gpu(device: str, machine: Machine) -> Gpu | None:
+    index = int(device.removeprefix("cuda:"))
+    return machine.gpus[index] if index < len(machine.gpus) else None
+
+
+def check_device(device: str, machine: Machine) -> None:
+    if device == "cpu":
+        return
+    if find_gpu(device, machine) is None:
+        have = ", ".join(f"cuda:{gpu.index} ({gpu.name})" for gpu in machine.gpus) or "no NVIDIA GPU"
+        raise ConfigError(f"--device {device}: this machine has {have}; --device cpu works everywhere")
+    if not torch_has_cuda(machine):
+        raise ConfigError(
+            f"--device {device}: torch {machine.versions['torch']} is built for the CPU alone; "
+            "install a CUDA build (pip install --force-reinstall torch), or use --device cpu"
+        )
+
+
+def choose_learner_threads(on_gpu: bool, cores: int) -> Choice:
+    if on_gpu:
+        return Choice(1, "the GPU computes the updates")
+    if cores <= 2:
+        return Choice(1, f"{cores} usable cores; threads that wait for a busy core make an update slower, not faster")
+    return Choice(max(1, cores // 4), f"a quarter of {cores} usable cores; the samplers have the others")
+
+
+def choose_samplers(cores: int, learner_threads: int) -> Choice:
+    left_to_others = (cores >= CORES_WITH_OWN_EVALUATOR) + (cores >= CORES_WITH_OWN_SYSTEM)
+    samplers = max(1, cores - learner_threads - left_to_others)
+    others = f", {left_to_others} for evaluator and supervisor" if left_to_others else ""
+    return Choice(samplers, f"{cores} usable cores: {learner_threads} for the learner{others}")
+
+
+def choose_envs_per_sampler(env_id: str) -> Choice:
+    if "Bullet" in env_id:
+        return Choice(BULLET_ENVS_PER_SAMPLER, "each PyBullet environment is a physics server of its own")
+    return Choice(LIGHT_ENVS_PER_SAMPLER, "one call of the policy serves them all")
+
+
+def choose_batch_size(on_gpu: bool, replay_size: int) -> Choice:
+    batch_size = BATCH_SIZE_CUDA if on_gpu else BATCH_SIZE_CPU
+    if batch_size > replay_size:
+        return Choice(replay_size, "as many rows as replay keeps")
+    return Choice(batch_size, "a GPU needs it to be busy" if on_gpu else "more updates a second, which on a CPU decide")
+
+
+def choose_precision(on_gpu: bool) -> Choice:
+    if on_gpu:
+        return Choice("bfloat16", "products twice as fast on this GPU; weights and sums stay float32")
+    return Choice("float32", "the plain choice on a CPU")
+
+
+def choose_target_entropy(spec: EnvSpec) -> Choice:
+    return Choice(-float(spec.action_size), "minus the number of action dimensions, as SAC's authors do")
+
+
+def check_numbers(config: RunConfig) -> None:
+    """Refuses numbers that are each possible but not together."""
+    envs = config.samplers * config.envs_per_sampler
+    for flag, needs in (
+        ("--learning-starts", config.learning_starts),
+        ("--batch-size", config.batch_size),
+        ("--samplers times --envs-per-sampler", envs),
+    ):
+        if needs > config.replay_size:
+            raise ConfigError(
+                f"{flag} {needs} is more than --replay-size {config.replay_size}; raise the second or lower the first"
+            )
+
+
+def free_bytes(device: str, machine: Machine) -> int:
+    gpu = None if device == "cpu" else find_gpu(device, machine)
+    return machine.memory_available_bytes if gpu is None else gpu.memory_free_bytes
+
+
+def fit_replay(resolved: Resolved, available_bytes: int) -> Resolved:
+    """Replay as asked, or as many rows as its share of the memory holds."""
+    config = resolved.config
+    room_bytes = int(available_bytes * REPLAY_MEMORY_SHARE)
+    if resolved.replay_bytes <= room_bytes:
+        return resolved
+    rows = room_bytes // layout_of(resolved.spec).row_bytes
+    needed = max(config.learning_starts, config.batch_size, config.samplers * config.envs_per_sampler)
+    why = f"{config.replay_size:,} rows are {_mib(resolved.replay_bytes)}, half of what is free on {config.device} is "
+    why += _mib(room_bytes)
+    if rows < needed:
+        raise ConfigError(
+            f"--replay-size {config.replay_size}: {why}; even {needed:,} rows, which this run needs, are more"
+        )
+    smaller = Adjusted(asked=config.replay_size, value=rows, reason=why)
+    return replace(
+        resolved, config=config.replace(replay_size=rows), adjusted={**resolved.adjusted, "replay_size": smaller}
+    )
+
+
+def _mib(count: int) -> str:
+    return f"{count / 2**20:,.0f} MiB"

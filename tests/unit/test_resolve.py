@@ -1,0 +1,157 @@
+"""Every 'auto' ends in a number with a reason; what cannot be run is refused before anything starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from spreeze import resolve as resolving
+from spreeze.config import AUTO, RunConfig, load_config_file
+from spreeze.errors import ConfigError
+from spreeze.resolve import Choice, Resolved, resolve
+from spreeze.spec import EnvSpec
+from spreeze.tuning.hardware import Gpu, Machine
+
+GIB = 2**30
+PENDULUM = EnvSpec("Pendulum-v1", obs_size=3, action_size=1, action_low=(-2.0,), action_high=(2.0,))
+GYMNASIUM = Choice("gymnasium", "the plain one")
+
+
+def machine(cores: int = 2, gpus: int = 0, torch: str = "2.13.0", free_bytes: int = 16 * GIB) -> Machine:
+    return Machine(
+        system="Linux",
+        python="3.11.0",
+        cpu_model="a CPU",
+        cores_physical=cores,
+        cores_logical=cores,
+        cores_allowed=cores,
+        cores_quota=None,
+        memory_total_bytes=32 * GIB,
+        memory_limit_bytes=None,
+        memory_available_bytes=free_bytes,
+        gpus=tuple(Gpu(k, "a GPU", 80 * GIB, 70 * GIB, "550") for k in range(gpus)),
+        versions={"torch": torch},
+    )
+
+
+def resolved(where: Machine | None = None, spec: EnvSpec = PENDULUM, **settings: object) -> Resolved:
+    return resolve(RunConfig.of(settings), spec, where or machine(), GYMNASIUM)
+
+
+def test_nothing_stays_auto_and_every_auto_has_a_reason() -> None:
+    asked = {name for name, value in RunConfig().as_json().items() if value == AUTO}
+    result = resolved()
+    assert AUTO not in result.config.as_json().values()
+    assert set(result.auto) == asked
+    for name, choice in result.auto.items():
+        assert getattr(result.config, name) == choice.value
+        assert choice.reason
+
+
+def test_what_the_user_names_is_kept() -> None:
+    result = resolved(samplers=7, batch_size=300, compile="off", device="cpu", target_entropy=-0.5)
+    assert (result.config.samplers, result.config.batch_size, result.config.compile) == (7, 300, "off")
+    assert not {"samplers", "batch_size", "compile", "device", "target_entropy"} & set(result.auto)
+
+
+@pytest.mark.parametrize(
+    ("cores", "gpus", "samplers", "threads"),
+    [(1, 0, 1, 1), (2, 0, 1, 1), (4, 0, 3, 1), (6, 0, 4, 1), (16, 0, 10, 4), (2, 1, 1, 1), (16, 1, 13, 1)],
+)
+def test_cores_are_shared_out(cores: int, gpus: int, samplers: int, threads: int) -> None:
+    config = resolved(machine(cores, gpus)).config
+    assert (config.samplers, config.learner_threads) == (samplers, threads)
+    assert samplers + threads <= max(2, cores)
+
+
+def test_samplers_leave_the_cores_that_the_user_gives_the_learner() -> None:
+    assert resolved(machine(16), learner_threads=8).config.samplers == 6
+
+
+def test_device_decides_batch_and_precision() -> None:
+    cpu, gpu = resolved(machine(gpus=0)).config, resolved(machine(gpus=1)).config
+    assert (cpu.device, cpu.batch_size, cpu.precision) == ("cpu", 128, "float32")
+    assert (gpu.device, gpu.batch_size, gpu.precision) == ("cuda:0", 8192, "bfloat16")
+
+
+def test_a_cpu_build_of_torch_does_not_use_the_gpu() -> None:
+    result = resolved(machine(gpus=1, torch="2.13.0+cpu"))
+    assert result.config.device == "cpu"
+    assert "built for the CPU" in result.auto["device"].reason
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_a_gpu_that_is_not_there_is_refused(gpus: int) -> None:
+    with pytest.raises(ConfigError, match="--device cuda:1: this machine has"):
+        resolved(machine(gpus=gpus), device="cuda:1")
+
+
+def test_a_gpu_that_torch_cannot_use_is_refused() -> None:
+    with pytest.raises(ConfigError, match="built for the CPU alone"):
+        resolved(machine(gpus=1, torch="2.13.0+cpu"), device="cuda:0")
+
+
+def test_bullet_environments_are_fewer_a_sampler() -> None:
+    bullet = dataclasses.replace(PENDULUM, env_id="HalfCheetahBulletEnv-v0")
+    assert resolved(spec=bullet).config.envs_per_sampler < resolved().config.envs_per_sampler
+
+
+@pytest.mark.parametrize(
+    ("settings", "flag"),
+    [
+        ({"replay_size": 5000}, "--learning-starts 10000"),
+        ({"replay_size": 500, "learning_starts": 100, "batch_size": 501}, "--batch-size 501"),
+        ({"replay_size": 500, "learning_starts": 100, "samplers": 20}, "--samplers times --envs-per-sampler 640"),
+    ],
+)
+def test_numbers_that_exclude_each_other_are_refused(settings: dict, flag: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{flag} is more than --replay-size"):
+        resolved(**settings)
+
+
+def test_a_small_replay_makes_the_automatic_batch_fit() -> None:
+    assert resolved(replay_size=100, learning_starts=50).config.batch_size == 100
+
+
+def test_replay_takes_at_most_half_of_what_is_free() -> None:
+    row_bytes = 4 * (3 + 1 + 3 + 1 + 1)
+    fits = resolved(machine(free_bytes=2 * 1_000_000 * row_bytes))
+    assert fits.replay_bytes == 1_000_000 * row_bytes
+    assert not fits.adjusted
+    smaller = resolved(machine(free_bytes=2 * 250_000 * row_bytes))
+    assert smaller.config.replay_size == 250_000
+    assert smaller.adjusted["replay_size"].asked == 1_000_000
+    assert "on cpu" in smaller.adjusted["replay_size"].reason
+
+
+def test_replay_on_a_gpu_is_measured_by_the_gpus_memory() -> None:
+    assert resolved(machine(gpus=1, free_bytes=1000)).config.replay_size == 1_000_000
+
+
+def test_memory_for_less_than_the_run_needs_is_refused() -> None:
+    with pytest.raises(ConfigError, match="--replay-size 1000000"):
+        resolved(machine(free_bytes=1000))
+
+
+def test_config_json_gives_the_same_settings_back(tmp_path: Path) -> None:
+    row_bytes = 4 * 9
+    shrunk = resolved(machine(free_bytes=2 * 250_000 * row_bytes), samplers=3, gamma=0.9, hidden="64,32")
+    data = json.loads(json.dumps(shrunk.in_folder(tmp_path).as_json()))
+    assert data["samplers"] == 3
+    assert data["env_backend"] == "gymnasium"
+    assert data["auto"]["env_backend"] == {"value": "gymnasium", "reason": "the plain one"}
+    assert data["env"] == data["spec"]["env_id"] == "Pendulum-v1"
+    assert EnvSpec.from_json(data["spec"]) == PENDULUM
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    again = RunConfig.of(load_config_file(path))
+    assert again == RunConfig.of({"samplers": 3, "gamma": 0.9, "hidden": (64, 32)})
+
+
+def test_reasons_are_sentences_for_people() -> None:
+    assert (
+        resolving.choose_samplers(16, 1).reason == "16 usable cores: 1 for the learner, 2 for evaluator and supervisor"
+    )
