@@ -30,6 +30,7 @@ _INT_CELLS = {
         "drains",
         "lost_rows",
         "first_update_ns",
+        "reached_steps",  # 1 when --steps is reached and every update that they allow is done
     ),
     "evaluator": ("evaluations", "weights_version", "weights_failures", "solved_ns", "solved"),
     "visualizer": ("frames", "weights_version", "weights_failures"),
@@ -148,6 +149,7 @@ class Life:
         self.role = role
         self._section.set("pid", os.getpid())
         self._section.set("started_ns", time.monotonic_ns())
+        self._section.set("ready", 0)
         self.beat()
 
     def beat(self) -> None:

@@ -13,8 +13,8 @@ from spreeze.envs.registry import make_vec_env
 from spreeze.errors import EnvError
 from spreeze.experience.packing import make_packer
 from spreeze.experience.ring import RingSender, Stamp
-from spreeze.runtime.job import Job
-from spreeze.runtime.topology import SamplerLinks
+from spreeze.roles.job import Job
+from spreeze.roles.links import SamplerLinks
 from spreeze.spec import Step, layout_of
 from spreeze.weights.numpy_policy import NumpyPolicy
 from spreeze.weights.refresh import Refresher

@@ -11,10 +11,8 @@ import time
 from pathlib import Path
 
 import spreeze
-from spreeze.runtime.job import Job, write_job
+from spreeze.roles.job import Job, write_job
 from spreeze.runtime.topology import wired_descriptors
-
-EVALUATOR_NICENESS = 10  # training goes first; on busy cores an evaluation still gets about a tenth of one
 
 
 class Child:
@@ -57,7 +55,7 @@ def _spawn(job: Job, threads: int) -> subprocess.Popen:
     log = open(job.run_dir / "log.txt", "ab")
     try:
         return subprocess.Popen(
-            [sys.executable, "-m", "spreeze.roles", job.role, str(job_fd)],
+            [sys.executable, "-m", "spreeze.runtime.child", job.role, str(job_fd)],
             stdin=subprocess.DEVNULL,
             stdout=log,  # simulators print; the user's terminal and `--json` stay clean
             stderr=log,

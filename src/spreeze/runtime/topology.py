@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from spreeze.board import Board
 from spreeze.experience.packing import block_rows
 from spreeze.experience.ring import RingReceiver, RingSender, RingShape, make_ring_block, ring_shape
 from spreeze.memory import SharedBlock
+from spreeze.roles.links import EvaluatorLinks, LearnerLinks, SamplerLinks
 from spreeze.spec import Layout
 from spreeze.weights.link import Follower, Publisher
 from spreeze.weights.memory import MemoryFollower, MemoryPublisher, make_weights_block
@@ -23,26 +23,6 @@ from spreeze.weights.ssd import SsdFollower, SsdPublisher
 
 RING_BYTES = 4 << 20  # a sampler's ring: large enough for the learner's start-up and its longest update,
 RING_ROWS = 16_384  # small enough that a full one does not hold old rows
-
-
-@dataclass
-class SamplerLinks:
-    board: Board
-    rows: RingSender
-    weights: Follower
-
-
-@dataclass
-class LearnerLinks:
-    board: Board
-    rows: RingReceiver
-    weights: Publisher
-
-
-@dataclass
-class EvaluatorLinks:
-    board: Board
-    weights: Follower
 
 
 class Topology:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from spreeze.errors import ConfigError, SpreezeError, WeightsError
+from spreeze.run_folder import LATEST, find_run
 from spreeze.spec import EnvSpec
 from spreeze.weights.numpy_policy import NumpyPolicy, PolicySpec
 
@@ -82,7 +83,7 @@ def action_scale(env: EnvSpec) -> tuple[np.ndarray, np.ndarray]:
 
 def load_policy(path: str | Path) -> Policy:
     """From a run folder (also runs/latest), its policy/ folder, or the file."""
-    given = Path(path)
+    given = find_run(path) if Path(path).name == LATEST else Path(path)
     candidates = (given, given / "policy.safetensors", given / POLICY_FILE)
     found = next((candidate for candidate in candidates if candidate.is_file()), None)
     if found is None:

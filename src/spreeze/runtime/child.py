@@ -1,4 +1,4 @@
-"""`python -m spreeze.roles ROLE DESCRIPTOR`: the first lines of every child."""
+"""`python -m spreeze.runtime.child ROLE DESCRIPTOR`: the first lines of every child."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from spreeze.board import Life, role_kind
 from spreeze.runtime import topology
-from spreeze.runtime.job import Job, read_job
+from spreeze.roles.job import Job, read_job
 
 
 def main(role: str, job_fd: int) -> int:

@@ -1,0 +1,102 @@
+"""How updates are run: one after the other in eager mode, or as captured CUDA graphs wrapped around the same function.
+
+A captured launch holds one update, or a bundle of several, so that the host has almost nothing to do for each. At most
+a few launches are queued on the device: the host never runs far ahead of what has really been done, and never reads
+anything back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+import torch
+
+from spreeze.algos.algorithm import Algorithm
+from spreeze.replay import Replay
+
+_QUEUED_LAUNCHES = 2
+_WARM_UPS = 3  # before capture, for libraries that set themselves up at first use
+
+
+class Updates(Protocol):
+    def run(self, most: int) -> int: ...  # does up to `most` updates (at least one) -> how many
+
+
+class EagerUpdates:
+    def __init__(self, algorithm: Algorithm, replay: Replay, batch_size: int) -> None:
+        self._algorithm = algorithm
+        self._replay = replay
+        self._batch_size = batch_size
+        self._turn = 0
+
+    def run(self, most: int) -> int:
+        self._algorithm.update(self._replay.sample(self._batch_size), self._turn)
+        self._turn = (self._turn + 1) % self._algorithm.period
+        return 1
+
+
+class CapturedUpdates:
+    """Capture runs updates on whatever replay holds, even nothing; the algorithm's state is put back afterwards."""
+
+    def __init__(self, algorithm: Algorithm, replay: Replay, batch_size: int) -> None:
+        self._algorithm = algorithm
+        self._replay = replay
+        self._batch_size = batch_size
+        self._turn = 0
+        self._queued: deque[torch.cuda.Event] = deque()
+        before = {name: value.clone() for name, value in algorithm.state().items()}
+        self._warm_up()
+        self._single = [self._capture([turn]) for turn in range(algorithm.period)]
+        self._bundle_size = _bundle_size(batch_size, algorithm.period)
+        self._bundle = self._capture([turn % algorithm.period for turn in range(self._bundle_size)])
+        algorithm.load(before)
+
+    def run(self, most: int) -> int:
+        self._wait_for_room()
+        if self._turn == 0 and most >= self._bundle_size:
+            self._bundle.replay()
+            done = self._bundle_size
+        else:
+            self._single[self._turn].replay()
+            done = 1
+        self._turn = (self._turn + done) % self._algorithm.period
+        launched = torch.cuda.Event(blocking=True)
+        launched.record()
+        self._queued.append(launched)
+        return done
+
+    def _wait_for_room(self) -> None:
+        if len(self._queued) >= _QUEUED_LAUNCHES:
+            self._queued.popleft().synchronize()
+
+    def _warm_up(self) -> None:
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for turn in range(_WARM_UPS * self._algorithm.period):
+                self._update(turn % self._algorithm.period)
+        torch.cuda.current_stream().wait_stream(stream)
+
+    def _capture(self, turns: list[int]) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        for generator in (self._algorithm.generator, self._replay.generator):
+            graph.register_generator_state(generator)
+        with torch.cuda.graph(graph):
+            for turn in turns:
+                self._update(turn)
+        return graph
+
+    def _update(self, turn: int) -> None:
+        self._algorithm.update(self._replay.sample(self._batch_size), turn)
+
+
+def _bundle_size(batch_size: int, period: int) -> int:
+    """Updates a launch: many where one is short, few where one is long enough to hide the host."""
+    wanted = 8 if batch_size <= 2048 else 4 if batch_size <= 32768 else 1
+    return max(1, wanted // period) * period
+
+
+def make_updates(algorithm: Algorithm, replay: Replay, batch_size: int, captured: bool) -> Updates:
+    make = CapturedUpdates if captured else EagerUpdates
+    return make(algorithm, replay, batch_size)

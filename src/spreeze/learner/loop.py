@@ -1,0 +1,86 @@
+"""The learner's loop: rows in, updates, weights out; each beside the other, none waiting for the others."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import torch
+
+from spreeze.board import Life, Section
+from spreeze.config import RunConfig
+from spreeze.learner.checkpoint import save_checkpoint
+from spreeze.learner.graphs import Updates
+from spreeze.learner.ingest import Ingest
+from spreeze.learner.pacing import Pacing
+from spreeze.learner.publishing import Publishing
+
+REPORT_EVERY_S = 0.5
+_IDLE_S = 0.0005
+
+
+class LearnerLoop:
+    def __init__(
+        self,
+        config: RunConfig,
+        cells: Section,
+        life: Life,
+        pacing: Pacing,
+        ingest: Ingest,
+        updates: Updates,
+        publishing: Publishing,
+    ) -> None:
+        self._steps = config.steps
+        self._cells = cells
+        self._life = life
+        self._pacing = pacing
+        self._ingest = ingest
+        self._runner = updates
+        self._publishing = publishing
+        self._report_due = 0.0
+        self.updates = 0
+
+    def work(self) -> None:
+        """Until the run is stopped."""
+        cells = self._cells
+        while not self._life.stopping():
+            self._life.beat()
+            worked = self._take_rows() + self._update()
+            cells.set("env_steps_permitted", self._pacing.permitted(self.updates))
+            if time.monotonic() >= self._report_due:
+                self._report()
+            if not worked:
+                time.sleep(_IDLE_S)
+        self._report()
+        self._publishing.close(self.updates)
+
+    def _take_rows(self) -> int:
+        if not self._pacing.may_ingest(self._ingest.env_steps, self.updates):
+            return 0
+        rows = self._ingest.poll(self.updates)
+        if rows:
+            self._cells.set("env_steps", self._ingest.env_steps)
+            self._cells.set("drains", self._ingest.drains)
+        return rows
+
+    def _update(self) -> int:
+        allowed = self._pacing.allowed(self._ingest.env_steps, self.updates)
+        done = 0
+        if allowed:
+            done = self._runner.run(allowed)
+            if self.updates == 0:
+                self._cells.set("first_update_ns", time.monotonic_ns())
+            self.updates += done
+            self._cells.set("updates", self.updates)
+            self._publishing.offer(self.updates)
+        elif self._steps is not None and self._ingest.env_steps >= self._steps:
+            self._cells.set("reached_steps", 1)
+        return done
+
+    def _report(self) -> None:
+        self._report_due = time.monotonic() + REPORT_EVERY_S
+        self._ingest.ages.report(self._cells)
+
+    def save(self, run_dir: Path, tensors: dict[str, torch.Tensor]) -> Path:
+        counters = {"updates": self.updates, "env_steps": self._ingest.env_steps}
+        return save_checkpoint(run_dir, self.updates, tensors, counters)

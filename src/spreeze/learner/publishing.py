@@ -1,0 +1,102 @@
+"""The publisher beside the learner's loop: a thread that writes the newest weights, so that a slow disk slows nothing
+but the weights. A vector that is not finite is never published."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from spreeze.errors import NotFiniteError
+from spreeze.weights.link import Publisher, WeightsStamp
+
+PUBLISH_EVERY_S = 0.03
+_CLOSE_WITHIN_S = 30.0
+
+
+class Publishing:
+    """`offer` after updates; at most one vector is on its way at a time."""
+
+    def __init__(self, publisher: Publisher, flat: torch.Tensor, warn: Callable[[str], None]) -> None:
+        self._publisher = publisher
+        self._flat = flat  # the actor's parameters, on the learner's device
+        self._host = torch.zeros(flat.shape, pin_memory=flat.is_cuda)
+        self._copied = torch.cuda.Event() if flat.is_cuda else None
+        self._copying: WeightsStamp | None = None
+        self._warn = warn
+        self._jobs: queue.SimpleQueue[WeightsStamp | None] = queue.SimpleQueue()
+        self._idle = threading.Event()
+        self._idle.set()
+        self._failure: NotFiniteError | None = None
+        self._due = 0.0
+        self._version = 0
+        self._published_updates = -1
+        self._thread = threading.Thread(target=self._work, name="publisher", daemon=True)
+        self._thread.start()
+
+    def offer(self, updates: int) -> None:
+        """Starts a publication when one is due, there is something new and the one before has ended."""
+        if self._failure is not None:
+            raise self._failure
+        if self._copying is not None:
+            if self._copied is not None and not self._copied.query():
+                return
+            self._hand_over()
+        elif updates > self._published_updates and time.monotonic() >= self._due and self._idle.is_set():
+            self._begin(updates)
+
+    def close(self, updates: int) -> None:
+        """Publishes what is newest and ends the thread."""
+        if self._copying is not None:
+            self._hand_over()
+        self._idle.wait(_CLOSE_WITHIN_S)
+        if updates > self._published_updates and self._failure is None:
+            self._begin(updates)
+            if self._copying is not None:
+                self._hand_over()
+        self._jobs.put(None)
+        self._thread.join(_CLOSE_WITHIN_S)
+        if self._failure is not None:
+            raise self._failure
+
+    def _begin(self, updates: int) -> None:
+        self._version += 1
+        self._published_updates = updates
+        self._due = time.monotonic() + PUBLISH_EVERY_S
+        self._idle.clear()
+        self._copying = WeightsStamp(self._version, updates, time.monotonic_ns())
+        self._host.copy_(self._flat.detach(), non_blocking=True)
+        if self._copied is None:
+            self._hand_over()
+        else:
+            self._copied.record()
+
+    def _hand_over(self) -> None:
+        if self._copied is not None:
+            self._copied.synchronize()
+        self._jobs.put(self._copying)
+        self._copying = None
+
+    def _work(self) -> None:
+        host = self._host.numpy()
+        while (stamp := self._jobs.get()) is not None:
+            try:
+                self._publish(host, stamp)
+            finally:
+                self._idle.set()
+
+    def _publish(self, host: np.ndarray, stamp: WeightsStamp) -> None:
+        if not np.isfinite(host).all():
+            self._failure = NotFiniteError(
+                f"after {stamp.updates} updates {np.count_nonzero(~np.isfinite(host))} of {len(host)} actor weights are "
+                "not finite; they were not published. A lower --lr is the first thing to try."
+            )
+            return
+        try:
+            self._publisher.publish(host, stamp)
+        except OSError as error:  # the disk: the last good file stands, the next publication tries again
+            self._warn(f"weights of version {stamp.version} were not written: {error}")

@@ -1,0 +1,106 @@
+"""The evaluator: whole episodes with the newest policy, without exploration, from fixed seeds; keeps the best policy."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import numpy as np
+
+from spreeze.board import Life, Section
+from spreeze.envs.episodes import Episodes, run_episodes
+from spreeze.envs.source import make_env
+from spreeze.metrics.lines import LineFile, json_line
+from spreeze.roles.job import Job
+from spreeze.roles.links import EvaluatorLinks
+from spreeze.roles.reporting import report_event, seconds_since_start
+from spreeze.weights.link import WeightsStamp
+from spreeze.weights.numpy_policy import NumpyPolicy
+from spreeze.weights.policy_file import action_scale, save_policy
+from spreeze.weights.refresh import Refresher
+
+NICENESS = 10  # training goes first; on busy cores an evaluation still gets about a tenth of one
+FIRST_SEED = 10_000  # the same episodes at every evaluation of every run, and never a training seed of the same run
+_WAIT_S = 0.01
+
+
+def run(job: Job, links: EvaluatorLinks, life: Life) -> None:
+    os.nice(NICENESS)
+    evaluator = _Evaluator(job, links.board.section("evaluator"))
+    refresher = Refresher(links.weights, evaluator.policy, links.board.section("evaluator"))
+    life.ready()
+    due = 0.0
+
+    def go_on() -> bool:
+        life.beat()
+        return not life.stopping()
+
+    while go_on():
+        if time.monotonic() < due or not refresher.refresh():
+            time.sleep(_WAIT_S)
+            continue
+        due = time.monotonic() + job.config.eval_every
+        env_steps = links.board.section("learner").get("env_steps")
+        episodes = evaluator.play(go_on)
+        if episodes is not None:
+            evaluator.keep(episodes, refresher.stamp, env_steps)
+
+
+class _Evaluator:
+    def __init__(self, job: Job, cells: Section) -> None:
+        self._job = job
+        self._cells = cells
+        self._lines = LineFile(job.run_dir / "eval.jsonl")
+        count = job.config.eval_episodes
+        self._envs = [make_env(job.env) for _ in range(count)]
+        self._seeds = range(FIRST_SEED, FIRST_SEED + count)
+        self._low, self._half = action_scale(job.env_spec)
+        self._best = -np.inf
+        self.policy = NumpyPolicy(job.policy, count)
+
+    def play(self, go_on) -> Episodes | None:
+        return run_episodes(self._envs, self._seeds, self._act, go_on)
+
+    def keep(self, episodes: Episodes, stamp: WeightsStamp, env_steps: int) -> None:
+        """Writes the line, keeps the policy when it is the best so far, and says when the task is solved."""
+        record = self._record(episodes, stamp, env_steps)
+        mean, cells = float(record["return_mean"]), self._cells
+        error = self._lines.append(json_line(record))
+        if error is not None:
+            report_event(self._job, "warning", f"a line of eval.jsonl waits: {error}")
+        if mean > self._best:
+            self._best = mean
+            self._save_best(record)
+        cells.set_float("last_return", mean)
+        cells.set_float("best_return", self._best)
+        target = self._job.config.until_return
+        if target is not None and mean >= target and not cells.get("solved"):
+            cells.set("solved_ns", time.monotonic_ns())
+            cells.set("solved", 1)
+        cells.add("evaluations", 1)
+
+    def _act(self, obs: np.ndarray) -> np.ndarray:
+        return self._low + (self.policy.act(obs) + 1.0) * self._half
+
+    def _record(self, episodes: Episodes, stamp: WeightsStamp, env_steps: int) -> dict[str, Any]:
+        returns = episodes.returns
+        return {
+            "wall_s": seconds_since_start(self._job, stamp.published_ns),
+            "env_steps": env_steps,
+            "updates": stamp.updates,
+            "weights_version": stamp.version,
+            "return_mean": float(returns.mean()),
+            "return_std": float(returns.std()),
+            "return_min": float(returns.min()),
+            "return_max": float(returns.max()),
+            "length_mean": float(episodes.lengths.mean()),
+            "episodes": len(returns),
+            "ended_s": seconds_since_start(self._job),
+        }
+
+    def _save_best(self, record: dict[str, Any]) -> None:
+        try:
+            save_policy(self._job.run_dir, self._job.policy, self._job.env_spec, self.policy.flat, record)
+        except OSError as error:
+            report_event(self._job, "warning", f"the best policy was not written: {error}")

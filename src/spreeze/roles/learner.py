@@ -1,0 +1,61 @@
+"""The learner: the only role that needs torch."""
+
+from __future__ import annotations
+
+import torch
+
+from spreeze.algos import make_algorithm
+from spreeze.board import Life
+from spreeze.config import RunConfig
+from spreeze.experience.packing import block_rows
+from spreeze.learner.graphs import make_updates
+from spreeze.learner.ingest import Ingest
+from spreeze.learner.loop import LearnerLoop
+from spreeze.learner.pacing import make_pacing
+from spreeze.learner.publishing import Publishing
+from spreeze.roles.reporting import report_event
+from spreeze.replay import Replay
+from spreeze.roles.job import Job
+from spreeze.roles.links import LearnerLinks
+from spreeze.spec import layout_of
+
+# samplers may be ahead of an exact ratio by this many of their steps: one on its way, one waiting
+_LEAD_STEPS = 2
+
+
+def run(job: Job, links: LearnerLinks, life: Life) -> None:
+    config, cells = job.config, links.board.section("learner")
+    device = _prepare_device(config)
+    layout = layout_of(job.env_spec)
+    replay = Replay(layout, config.replay_size, device, config.seed)
+    algorithm = make_algorithm(config, job.env_spec, device)
+    rows_a_step = block_rows(int(config.envs_per_sampler), config.n_step)
+    batch_size = int(config.batch_size)
+    cells.set("batch_size", batch_size)
+    loop = LearnerLoop(
+        config,
+        cells,
+        life,
+        pacing=make_pacing(
+            config.replay_ratio, batch_size, config.learning_starts,
+            lead=_LEAD_STEPS * rows_a_step * int(config.samplers), steps=config.steps,
+        ),
+        ingest=Ingest(links.rows, replay, rows_a_step, device),
+        updates=make_updates(algorithm, replay, batch_size, captured=device.type == "cuda" and config.compile == "on"),
+        publishing=Publishing(
+            links.weights, algorithm.policy_flat(), warn=lambda text: report_event(job, "warning", text)
+        ),
+    )  # fmt: skip
+    life.ready()
+    loop.work()
+    loop.save(job.run_dir, algorithm.state())
+
+
+def _prepare_device(config: RunConfig) -> torch.device:
+    device = torch.device(config.device)
+    torch.set_num_threads(int(config.learner_threads))
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        torch.backends.cuda.matmul.allow_tf32 = True
+        torch.backends.cudnn.allow_tf32 = True
+    return device

@@ -1,0 +1,368 @@
+"""The supervisor: the parent of all roles. Starts them, watches heartbeats and exit codes, replaces what died, keeps
+the figures, and stops everybody in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spreeze.algos import policy_spec_for
+from spreeze.config import RunConfig
+from spreeze.envs.registry import choose_backend, probe
+from spreeze.envs.source import EnvSource
+from spreeze.metrics.display import make_display
+from spreeze.metrics.figures import Figures
+from spreeze.metrics.lines import LineTail
+from spreeze.metrics.recorder import Recorder
+from spreeze.metrics.usage import Usage
+from spreeze.resolve import Choice, Resolved, resolve
+from spreeze.roles.job import Job
+from spreeze.run_folder import make_run_dir
+from spreeze.runtime.process import Child, describe_exit
+from spreeze.runtime.topology import Topology, connect
+from spreeze.spec import layout_of
+from spreeze.tuning.hardware import Machine, find_machine, visible_gpus
+from spreeze.weights.policy_file import LIVE_POLICY_SPEC
+
+POLL_S = 0.02
+METRICS_EVERY_S = 1.0
+START_WITHIN_S = 180.0  # a role's first sign that it works: imports, simulators, captured updates
+SILENT_AT_MOST_S = {"sampler": 30.0, "evaluator": 60.0, "learner": 120.0}
+RESTARTS_AT_MOST, RESTARTS_WITHIN_S = 5, 60.0
+STOP_WITHIN_S = 60.0  # the learner saves meanwhile
+STATUS_EXIT_CODES = {"solved": 0, "finished": 0, "failed": 1}
+
+
+@dataclass
+class Result:
+    """How a run ended."""
+
+    exit_code: int
+    run_dir: Path
+    summary: dict[str, Any]
+
+    @property
+    def status(self) -> str:
+        return self.summary["status"]
+
+    @property
+    def best_return(self) -> float | None:
+        return self.summary["best_return"]
+
+
+@dataclass
+class _End:
+    status: str  # solved, finished, stopped, failed
+    reason: str
+    exit_code: int
+
+
+@dataclass
+class _Watched:
+    child: Child
+    restarts_at: deque[float] = field(default_factory=lambda: deque(maxlen=RESTARTS_AT_MOST))
+    restarts: int = 0
+
+
+def train(
+    env: str | Callable[[], Any], config: RunConfig, quiet: bool = False, started_ns: int | None = None
+) -> Result:
+    """Trains until a limit, the target return, Ctrl-C or a failure. Raises ConfigError before anything has started."""
+    started_ns = time.monotonic_ns() if started_ns is None else started_ns
+    source = EnvSource.of(env)
+    spec = probe(source)
+    machine = find_machine()
+    backend, reason = choose_backend(source, config.env_backend)
+    resolved = resolve(config, spec, machine, Choice(backend, reason))
+    run_dir = make_run_dir(config.run_dir, source.env_id, config.algo)
+    resolved = resolved.in_folder(run_dir)
+    _write_json(run_dir / "config.json", resolved.as_json())
+    _write_json(run_dir / "machine.json", machine.as_json())
+    return _Supervisor(source, resolved, machine, run_dir, started_ns, quiet).run()
+
+
+class _Supervisor:
+    def __init__(
+        self, source: EnvSource, resolved: Resolved, machine: Machine, run_dir: Path, started_ns: int, quiet: bool
+    ) -> None:
+        self._source, self._resolved, self._config = source, resolved, resolved.config
+        self._machine, self._run_dir, self._started_ns = machine, run_dir, started_ns
+        self._policy = policy_spec_for(self._config.algo, resolved.spec, self._config.hidden)
+        self._topology = self._connect()
+        self._board = self._topology.board
+        self._cells = self._board.section("supervisor")
+        self._cells.set("active_samplers", int(self._config.samplers))
+        started_s = started_ns / 1e9
+        self._recorder = Recorder(run_dir, started_s)
+        self._figures = Figures(self._board, started_s)
+        self._usage = Usage(self._config.device, started_s, visible_gpus)
+        self._evaluations = LineTail(run_dir / "eval.jsonl")
+        self._evals: list[dict[str, Any]] = []
+        self._display = make_display(quiet, sys.stderr)
+        self._roles: dict[str, _Watched] = {}
+        self._signals: list[int] = []
+        self._metrics_due = time.monotonic() + METRICS_EVERY_S
+
+    def run(self) -> Result:
+        end = _End("failed", "the supervisor broke", 1)
+        with _signals_noted(self._signals):
+            try:
+                self._start()
+                end = self._watch()
+                self._stop()
+            finally:
+                self._kill_all()
+                self._topology.close()
+            return self._finish(end)
+
+    # --- starting -------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> Topology:
+        config = self._config
+        return connect(
+            layout_of(self._resolved.spec),
+            int(config.samplers),
+            int(config.envs_per_sampler),
+            config.n_step,
+            config.weights,
+            self._policy.weight_count,
+        )
+
+    def _start(self) -> None:
+        _write_json(self._run_dir / LIVE_POLICY_SPEC, {
+            "policy": self._policy.as_json(), "env": self._resolved.spec.as_json()
+        })  # fmt: skip
+        self._display.open(self._header())
+        # the learner first: importing torch takes longest
+        for role in ("learner", *(f"sampler-{k}" for k in range(int(self._config.samplers))), "evaluator"):
+            self._roles[role] = _Watched(self._spawn(role))
+        for name, choice in self._resolved.auto.items():
+            self._recorder.event("choice", choice.reason, setting=name, value=choice.value)
+        for name, adjusted in self._resolved.adjusted.items():
+            self._recorder.event("warning", adjusted.reason, setting=name, value=adjusted.value)
+
+    def _spawn(self, role: str) -> Child:
+        job = Job(
+            role=role,
+            config=self._config,
+            env=self._source,
+            env_spec=self._resolved.spec,
+            policy=self._policy,
+            run_dir=self._run_dir,
+            started_ns=self._started_ns,
+            parent_pid=os.getpid(),
+            wiring=self._topology.wiring(role),
+        )
+        child = Child(job, threads=int(self._config.learner_threads) if role == "learner" else 1)
+        self._recorder.event("start", f"process {child.pid}", role=role, pid=child.pid)
+        return child
+
+    def _header(self) -> dict[str, Any]:
+        config = self._config
+        return {
+            "env": self._source.env_id,
+            "algo": config.algo,
+            "device": config.device,
+            "run_dir": str(self._run_dir),
+            "steps": config.steps,
+            "seconds": config.seconds,
+            "until_return": config.until_return,
+        }
+
+    # --- watching -------------------------------------------------------------------------------------------------
+
+    def _watch(self) -> _End:
+        """Until there is a reason to end."""
+        while True:
+            end = self._reason_to_end() or self._heal()
+            self._keep_figures()
+            if end is not None:
+                return end
+            time.sleep(POLL_S)
+
+    def _reason_to_end(self) -> _End | None:
+        config = self._config
+        if self._signals:
+            number = self._signals[0]
+            return _End("stopped", f"{signal.Signals(number).name} was received", 128 + number)
+        if self._board.section("evaluator").get("solved"):
+            return _End("solved", f"an evaluation's mean return reached {config.until_return:g}", 0)
+        if self._board.section("learner").get("reached_steps"):
+            return _End("finished", f"{config.steps} env steps were reached", 0)
+        if config.seconds is not None and self._wall_s() >= config.seconds:
+            return _End("finished", f"{config.seconds:g} seconds were reached", 0)
+        return None
+
+    def _heal(self) -> _End | None:
+        """Replaces roles that died or hang; a run without its learner, or beyond the budget, ends."""
+        for role, watched in self._roles.items():
+            trouble = self._trouble(role, watched.child)
+            if trouble is None:
+                continue
+            watched.child.kill()
+            watched.child.wait_gone(STOP_WITHIN_S)
+            self._recorder.event("trouble", trouble, role=role)
+            now = time.monotonic()
+            exhausted = len(watched.restarts_at) == RESTARTS_AT_MOST and now - watched.restarts_at[0] < RESTARTS_WITHIN_S
+            if role == "learner" or exhausted:
+                return _End("failed", f"{role} {trouble}{self._last_words(role)}", 1)
+            watched.restarts_at.append(now)
+            watched.restarts += 1
+            watched.child = self._spawn(role)
+            self._recorder.event("restart", f"it {trouble}", role=role, restarts=watched.restarts)
+        return None
+
+    def _trouble(self, role: str, child: Child) -> str | None:
+        code = child.exit_code()
+        if code is not None:
+            return describe_exit(code)
+        section = self._board.section(role)
+        if section.get("pid") == child.pid and section.get("ready"):
+            silent_s = (time.monotonic_ns() - section.get("heartbeat_ns")) / 1e9
+            limit_s = SILENT_AT_MOST_S[role.split("-")[0]]
+            return f"was silent for {silent_s:.0f} s" if silent_s > limit_s else None
+        starting_s = time.monotonic() - child.started_at
+        return f"did not start within {START_WITHIN_S:.0f} s" if starting_s > START_WITHIN_S else None
+
+    def _last_words(self, role: str) -> str:
+        path = self._run_dir / "errors" / f"{role}.txt"
+        if not path.is_file():
+            return f"; see {self._run_dir / 'log.txt'}"
+        lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return f": {lines[-1] if lines else ''} (the whole traceback: {path})"
+
+    def _keep_figures(self) -> None:
+        now = time.monotonic()
+        for record in self._evaluations.read_new() if self._new_evaluation() else ():
+            self._evals.append(record)
+            self._recorder.evaluation(record)
+        if now < self._metrics_due:
+            return
+        self._metrics_due = max(self._metrics_due + METRICS_EVERY_S, now)
+        self._write_metrics(now)
+
+    def _new_evaluation(self) -> bool:
+        return self._board.section("evaluator").get("evaluations") > len(self._evals)
+
+    def _write_metrics(self, now: float) -> None:
+        pids = [os.getpid(), *(watched.child.pid for watched in self._roles.values())]
+        record = self._figures.read(
+            now, int(self._config.envs_per_sampler), self._restarts(), self._usage.read(now, pids)
+        )
+        self._recorder.metrics(record)
+        self._display.show(record, self._role_states(now), self._evals, self._recorder.last_event)
+
+    def _restarts(self) -> dict[str, int]:
+        return {role: watched.restarts for role, watched in self._roles.items()}
+
+    def _role_states(self, now: float) -> dict[str, dict[str, Any]]:
+        states = {}
+        for role, watched in self._roles.items():
+            section = self._board.section(role)
+            silent_s = now - section.get("heartbeat_ns") / 1e9
+            here = section.get("pid") == watched.child.pid and bool(section.get("ready"))
+            state = "dead" if watched.child.exit_code() is not None else "ok" if here else "starting"
+            if state == "ok" and silent_s > SILENT_AT_MOST_S[role.split("-")[0]] / 3:
+                state = "silent"
+            states[role] = {"state": state, "restarts": watched.restarts, "silent_s": silent_s}
+        return states
+
+    # --- stopping -------------------------------------------------------------------------------------------------
+
+    def _stop(self) -> None:
+        """Everybody sees the flag: samplers and evaluator leave, the learner saves and leaves."""
+        self._cells.set("stop", 1)
+        deadline = time.monotonic() + STOP_WITHIN_S
+        signals_before = len(self._signals)
+        while any(watched.child.exit_code() is None for watched in self._roles.values()):
+            if time.monotonic() > deadline:
+                left = [role for role, watched in self._roles.items() if watched.child.exit_code() is None]
+                self._recorder.event("warning", f"{', '.join(left)} did not stop within {STOP_WITHIN_S:.0f} s")
+                return
+            if len(self._signals) > max(1, signals_before):
+                self._recorder.event("warning", "a second signal: everything is ended at once")
+                return
+            time.sleep(POLL_S)
+
+    def _kill_all(self) -> None:
+        for watched in self._roles.values():
+            watched.child.kill()
+        for watched in self._roles.values():
+            watched.child.wait_gone(STOP_WITHIN_S)
+
+    def _finish(self, end: _End) -> Result:
+        for record in self._evaluations.read_new():
+            self._evals.append(record)
+            self._recorder.evaluation(record)
+        self._write_metrics(time.monotonic())
+        learner_code = self._roles["learner"].child.exit_code()
+        if end.status != "failed" and learner_code:
+            reason = f"learner {describe_exit(learner_code)} while it saved{self._last_words('learner')}"
+            end = _End("failed", reason, 1)
+        summary = self._summary(end)
+        self._recorder.event("end", end.reason, status=end.status)
+        self._recorder.write_summary(summary)
+        self._display.close(summary)
+        self._recorder.close()
+        self._usage.close()
+        return Result(end.exit_code, self._run_dir, summary)
+
+    def _summary(self, end: _End) -> dict[str, Any]:
+        learner, evaluator = self._board.section("learner"), self._board.section("evaluator")
+        returns = [record["return_mean"] for record in self._evals]
+        solved_ns = evaluator.get("solved_ns")
+        return {
+            "env": self._source.env_id,
+            "algo": self._config.algo,
+            "seed": self._config.seed,
+            "status": end.status,
+            "reason": end.reason,
+            "wall_s": round(self._wall_s(), 3),
+            "first_step_s": self._figures.first_step_s(),
+            "first_update_s": self._figures.first_update_s(),
+            "solved_at_s": round((solved_ns - self._started_ns) / 1e9, 3) if solved_ns else None,
+            "env_steps": learner.get("env_steps"),
+            "updates": learner.get("updates"),
+            "batch_size": self._config.batch_size,
+            **self._figures.steady(),
+            "best_return": max(returns, default=None),
+            "final_return": returns[-1] if returns else None,
+            "restarts": self._restarts(),
+            "lost_rows": self._figures.lost_rows(),
+            "run_dir": str(self._run_dir),
+        }
+
+    def _wall_s(self) -> float:
+        return (time.monotonic_ns() - self._started_ns) / 1e9
+
+
+@contextmanager
+def _signals_noted(noted: list[int]):
+    """SIGINT, SIGTERM and SIGHUP end the run in order while the block runs; only a program's main thread may do so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda got, _: noted.append(got)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _write_json(path: Path, document: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.writing")
+    beside.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    os.replace(beside, path)
