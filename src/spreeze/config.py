@@ -75,13 +75,18 @@ def or_none(inner: Parse) -> Parse:
     return lambda value: None if value is None else inner(value)
 
 
-def one_of(*choices: str) -> Parse:
-    def parse(value: Any) -> str:
-        if value not in choices:
-            raise ValueError(f"{value!r} is not one of {', '.join(choices)}.{nearest(str(value), choices)}")
+@dataclass(frozen=True)
+class OneOf:
+    choices: tuple[str, ...]
+
+    def __call__(self, value: Any) -> str:
+        if value not in self.choices:
+            raise ValueError(f"{value!r} is not one of {', '.join(self.choices)}.{nearest(str(value), self.choices)}")
         return str(value)
 
-    return parse
+
+def one_of(*choices: str) -> OneOf:
+    return OneOf(choices)
 
 
 def sizes(value: Any) -> tuple[int, ...]:

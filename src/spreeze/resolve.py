@@ -76,7 +76,7 @@ class Resolved:
 
 
 def resolve(config: RunConfig, spec: EnvSpec, machine: Machine, backend: Choice) -> Resolved:
-    """`backend`: the engine that spreeze.envs chose for this environment, and why. Raises ConfigError."""
+    """`backend`: the engine that envs.registry.choose_backend found, and why. Raises ConfigError."""
     auto: dict[str, Choice] = {}
 
     def settle(name: str, choice: Choice) -> Any:
@@ -176,14 +176,18 @@ def choose_target_entropy(spec: EnvSpec) -> Choice:
     return Choice(-float(spec.action_size), "minus the number of action dimensions, as SAC's authors do")
 
 
+def needed_rows(config: RunConfig) -> dict[str, int]:
+    """Rows that replay must be able to keep, by the flags that say so."""
+    return {
+        "--learning-starts": config.learning_starts,
+        "--batch-size": int(config.batch_size),
+        "--samplers times --envs-per-sampler": int(config.samplers) * int(config.envs_per_sampler),
+    }
+
+
 def check_numbers(config: RunConfig) -> None:
     """Refuses numbers that are each possible but not together."""
-    envs = config.samplers * config.envs_per_sampler
-    for flag, needs in (
-        ("--learning-starts", config.learning_starts),
-        ("--batch-size", config.batch_size),
-        ("--samplers times --envs-per-sampler", envs),
-    ):
+    for flag, needs in needed_rows(config).items():
         if needs > config.replay_size:
             raise ConfigError(
                 f"{flag} {needs} is more than --replay-size {config.replay_size}; raise the second or lower the first"
@@ -202,7 +206,7 @@ def fit_replay(resolved: Resolved, available_bytes: int) -> Resolved:
     if resolved.replay_bytes <= room_bytes:
         return resolved
     rows = room_bytes // layout_of(resolved.spec).row_bytes
-    needed = max(config.learning_starts, config.batch_size, config.samplers * config.envs_per_sampler)
+    needed = max(needed_rows(config).values())
     why = f"{config.replay_size:,} rows are {_mib(resolved.replay_bytes)}, half of what is free on {config.device} is "
     why += _mib(room_bytes)
     if rows < needed:

@@ -1,0 +1,7 @@
+"""python -m spreeze"""
+
+import sys
+
+from spreeze.cli import main
+
+sys.exit(main())

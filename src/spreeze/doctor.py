@@ -1,0 +1,159 @@
+"""What this machine has, what Spreeze will use of it, and what is missing with the command that installs it."""
+
+from __future__ import annotations
+
+import ctypes.util
+import importlib.util
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spreeze import __version__, resolve
+from spreeze.tables import table
+from spreeze.tuning.hardware import Machine, find_machine, find_version
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something that may or may not be installed."""
+
+    module: str  # what Python imports
+    distribution: str  # what pip calls it
+    gives: str
+    install: str
+
+
+PARTS = (
+    Part("mujoco", "mujoco", "MuJoCo tasks: HalfCheetah-v5, Ant-v5, ...", "pip install 'spreeze[mujoco]'"),
+    Part("pybullet", "pybullet", "PyBullet tasks: HalfCheetahBulletEnv-v0, ...", "pip install 'spreeze[bullet]'"),
+    Part("Box2D", "box2d", "BipedalWalker-v3, LunarLanderContinuous-v3", "pip install 'spreeze[box2d]'"),
+    Part("envpool", "envpool", "a native engine for many of these tasks", "pip install 'spreeze[envpool]'"),
+    Part("imageio_ffmpeg", "imageio-ffmpeg", "spreeze record", "pip install 'spreeze[video]'"),
+    Part("torch", "torch", "learning", "pip install torch"),
+)
+# library -> (what it gives, Debian's package); looked for on Linux alone
+LIBRARIES = {
+    "EGL": ("drawing MuJoCo without a screen (MUJOCO_GL=egl), envpool", "libegl1"),
+    "OpenGL": ("envpool", "libopengl0"),
+    "OSMesa": ("drawing MuJoCo without a screen and without EGL (MUJOCO_GL=osmesa)", "libosmesa6"),
+}
+HEADLESS = ("EGL", "OSMesa")  # one of them is enough
+
+
+def doctor() -> dict[str, Any]:
+    """One JSON document; imports no simulator and no torch."""
+    machine = find_machine()
+    parts = [_describe_part(part) for part in PARTS]
+    libraries = [_describe_library(name) for name in LIBRARIES] if sys.platform == "linux" else []
+    headless = [library["name"] for library in libraries if library["found"] and library["name"] in HEADLESS]
+    needed = parts + [library for library in libraries if not (headless and library["name"] in HEADLESS)]
+    return {
+        "spreeze": __version__,
+        "machine": machine.as_json(),
+        "disk": _describe_disk(),
+        "will_use": _plan(machine),
+        "parts": parts,
+        "libraries": libraries,
+        "headless_rendering": [name.lower() for name in headless],
+        "missing": [_named(part) for part in needed if not part["found"]],
+    }
+
+
+def _named(part: dict[str, Any]) -> dict[str, Any]:
+    return {key: part[key] for key in ("name", "gives", "install")}
+
+
+def _describe_part(part: Part) -> dict[str, Any]:
+    found = importlib.util.find_spec(part.module) is not None
+    return {
+        "name": part.distribution,
+        "found": found,
+        "version": find_version(part.distribution) if found else None,
+        "gives": part.gives,
+        "install": part.install,
+    }
+
+
+def _describe_library(name: str) -> dict[str, Any]:
+    gives, package = LIBRARIES[name]
+    found = ctypes.util.find_library(name)
+    return {
+        "name": name,
+        "found": found is not None,
+        "version": found,
+        "gives": gives,
+        "install": f"apt-get install -y {package}",
+    }
+
+
+def _describe_disk() -> dict[str, Any]:
+    usage = shutil.disk_usage(Path.cwd())
+    return {"path": str(Path.cwd()), "total_bytes": usage.total, "free_bytes": usage.free}
+
+
+def _plan(machine: Machine) -> dict[str, Any]:
+    """What 'auto' becomes here for a light environment."""
+    device = resolve.choose_device(machine)
+    on_gpu = device.value != "cpu"
+    threads = resolve.choose_learner_threads(on_gpu, machine.cores)
+    choices = {
+        "device": device,
+        "learner_threads": threads,
+        "samplers": resolve.choose_samplers(machine.cores, threads.value),
+    }
+    return {name: choice.as_json() for name, choice in choices.items()}
+
+
+def render(found: dict[str, Any]) -> str:
+    sections = (
+        ("machine", table(["", ""], _machine_lines(found["machine"], found["disk"]))),
+        (
+            "will be used",
+            table(["", "", ""], [[name, c["value"], c["reason"]] for name, c in found["will_use"].items()]),
+        ),
+        (
+            "parts",
+            table(
+                ["name", "version", "gives"],
+                [[part["name"], _version(part), part["gives"]] for part in found["parts"] + found["libraries"]],
+            ),
+        ),
+        ("missing", _missing_lines(found["missing"])),
+    )
+    return f"spreeze {found['spreeze']}\n\n" + "\n\n".join(f"{title}\n{_indented(body)}" for title, body in sections)
+
+
+def _version(part: dict[str, Any]) -> str:
+    return (part["version"] or "found") if part["found"] else "missing"
+
+
+def _indented(body: str) -> str:
+    return "\n".join(f"  {line}" for line in body.splitlines() if line.strip())
+
+
+def _machine_lines(machine: dict[str, Any], disk: dict[str, Any]) -> list[list[str]]:
+    quota, limit = machine["cores_quota"], machine["memory_limit_bytes"]
+    cores = f"{machine['cores']} usable: {machine['cores_physical']} physical, {machine['cores_logical']} logical, "
+    cores += f"{machine['cores_allowed']} allowed" + ("" if quota is None else f", container's quota {quota:g}")
+    memory = f"{_gib(machine['memory_total_bytes'])}, {_gib(machine['memory_available_bytes'])} free"
+    gpus = [f"cuda:{gpu['index']} {gpu['name']}, {_gib(gpu['memory_bytes'])}" for gpu in machine["gpus"]]
+    return [
+        ["system", f"{machine['system']}, Python {machine['python']}"],
+        ["CPU", machine["cpu_model"]],
+        ["cores", cores],
+        ["memory", memory + ("" if limit is None else f", container's limit {_gib(limit)}")],
+        ["GPU", "; ".join(gpus) or "no NVIDIA GPU"],
+        ["disk", f"{_gib(disk['free_bytes'])} free at {disk['path']}"],
+    ]
+
+
+def _missing_lines(missing: list[dict[str, Any]]) -> str:
+    if not missing:
+        return "nothing"
+    return table(["name", "for", "installed by"], [[part["name"], part["gives"], part["install"]] for part in missing])
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB"
