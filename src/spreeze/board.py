@@ -42,6 +42,7 @@ _INT_CELLS = {
         "weights_failures",
         "lost_rows",
         "env_errors",
+        "lives",
         "first_step_ns",
     ),
 }

@@ -28,7 +28,11 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
     device = _prepare_device(config)
     layout = layout_of(job.env_spec)
     replay = Replay(layout, config.replay_size, device, config.seed)
-    algorithm = make_algorithm(config, job.env_spec, device)
+    fast = config.compile == "on"
+    algorithm = make_algorithm(
+        config.algo, layout.obs_size, layout.action_size, config, device, config.seed,
+        engine="fused" if fast else "reference", precision=config.precision,
+    )  # fmt: skip
     rows_a_step = block_rows(int(config.envs_per_sampler), config.n_step)
     batch_size = int(config.batch_size)
     cells.set("batch_size", batch_size)
@@ -41,7 +45,7 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
             lead=_LEAD_STEPS * rows_a_step * int(config.samplers), steps=config.steps,
         ),
         ingest=Ingest(links.rows, replay, rows_a_step, device),
-        updates=make_updates(algorithm, replay, batch_size, captured=device.type == "cuda" and config.compile == "on"),
+        updates=make_updates(algorithm, replay, batch_size, captured=device.type == "cuda" and fast),
         publishing=Publishing(
             links.weights, algorithm.policy_flat(), warn=lambda text: report_event(job, "warning", text)
         ),

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import time
 from pathlib import Path
 
 import numpy as np
 
 from spreeze.board import RETURNS_KEPT, Board, Life, Section
+from spreeze.envs.fault import EnvFault
 from spreeze.envs.registry import make_vec_env
+from spreeze.envs.seeds import role_seed
 from spreeze.errors import EnvError
 from spreeze.experience.packing import make_packer
 from spreeze.experience.ring import RingSender, Stamp
+from spreeze.metrics.lines import append_line
 from spreeze.roles.job import Job
 from spreeze.roles.links import SamplerLinks
-from spreeze.spec import Step, layout_of
+from spreeze.spec import Step, VecEnv, layout_of
 from spreeze.weights.numpy_policy import NumpyPolicy
 from spreeze.weights.refresh import Refresher
 
@@ -26,17 +29,19 @@ _WAIT_S = 0.0005  # for room in the ring, or for pacing
 def run(job: Job, links: SamplerLinks, life: Life) -> None:
     config, section = job.config, links.board.section(job.role)
     index, num_envs = int(job.role.removeprefix("sampler-")), int(config.envs_per_sampler)
-    seed = np.random.SeedSequence([config.seed, index, section.get("env_steps")]).generate_state(2)
-    vec = make_vec_env(job.env, config.env_backend, num_envs, int(seed[0] >> 1))
-    policy = NumpyPolicy(job.policy, num_envs, int(seed[1]))
+    life_number = section.get("lives")  # a replaced sampler must not collect its predecessor's episodes again
+    section.add("lives", 1)
+    vec = make_vec_env(job.env, config.env_backend, num_envs, role_seed(config.seed, index, life_number), spec=job.env_spec)
+    noise_seed = int(np.random.SeedSequence([config.seed, index, life_number]).generate_state(1)[0])
+    policy = NumpyPolicy(job.policy, num_envs, noise_seed)
     packer = make_packer(layout_of(job.env_spec), num_envs, config.gamma, config.n_step)
-    actor = _Actor(policy, _noise_scales(config.exploration_noise, index, num_envs, int(config.samplers)), int(seed[1]))
+    actor = _Actor(policy, _noise_scales(config.exploration_noise, index, num_envs, int(config.samplers)), noise_seed + 1)
     refresher = Refresher(links.weights, policy, section)
     pace = _Pace(links.board, section, links.rows, life, config.learning_starts, config.steps)
     episodes = _Episodes(section, num_envs)
     faults = _EnvFaults(job.run_dir, job.role, section)
 
-    obs = vec.reset(int(seed[0] >> 1))
+    obs = vec.reset()
     life.ready()
     while pace.wait_for_turn():
         refresher.refresh()
@@ -45,11 +50,10 @@ def run(job: Job, links: SamplerLinks, life: Life) -> None:
         stepped_ns = time.monotonic_ns()
         try:
             step = vec.step(action)
-        except EnvError as error:
-            faults.note(error, num_envs)
+        except EnvFault as fault:
             packer.forget()
             episodes.forget()
-            obs = vec.recover(error)
+            obs = faults.recover(vec, fault)
             continue
         rows = packer.after_step(step)
         if len(rows) and not pace.send(rows, Stamp(*refresher.stamp), stepped_ns):
@@ -165,12 +169,21 @@ class _EnvFaults:
         self._section = section
         self._count = 0
 
-    def note(self, error: EnvError, lost_rows: int) -> None:
+    def recover(self, vec: VecEnv, fault: EnvFault) -> np.ndarray:
+        """-> the first observations (K, O) of new episodes; a replacement that breaks at once is a fault as well."""
+        while True:
+            self._note(fault)
+            try:
+                return vec.recover(fault)
+            except EnvFault as another:
+                fault = another
+
+    def _note(self, fault: EnvFault) -> None:
         self._count += 1
         self._section.add("env_errors", 1)
-        self._section.add("lost_rows", lost_rows)
-        self._path.parent.mkdir(exist_ok=True)
-        with open(self._path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(error.as_json()) + "\n")
+        self._section.add("lost_rows", fault.lost_rows)
+        with contextlib.suppress(OSError):  # a full disk loses the note, not the training
+            self._path.parent.mkdir(exist_ok=True)
+            append_line(self._path, fault.as_json())
         if self._count > ENV_ERRORS_PER_LIFE:
-            raise EnvError(f"{self._count} broken environments in one sampler, the last: {error}") from error
+            raise EnvError(f"{self._count} broken environments in one sampler, the last: {fault}") from fault

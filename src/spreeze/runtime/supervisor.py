@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from spreeze.algos import policy_spec_for
+from spreeze.board import role_kind
 from spreeze.config import RunConfig
 from spreeze.envs.registry import choose_backend, probe
 from spreeze.envs.source import EnvSource
@@ -25,6 +26,7 @@ from spreeze.metrics.figures import Figures
 from spreeze.metrics.lines import LineTail
 from spreeze.metrics.recorder import Recorder
 from spreeze.metrics.usage import Usage
+from spreeze.metrics.view import Header, Role, State
 from spreeze.resolve import Choice, Resolved, resolve
 from spreeze.roles.job import Job
 from spreeze.run_folder import make_run_dir
@@ -82,7 +84,7 @@ def train(
     source = EnvSource.of(env)
     spec = probe(source)
     machine = find_machine()
-    backend, reason = choose_backend(source, config.env_backend)
+    backend, reason = choose_backend(source, config.env_backend, spec)
     resolved = resolve(config, spec, machine, Choice(backend, reason))
     run_dir = make_run_dir(config.run_dir, source.env_id, config.algo)
     resolved = resolved.in_folder(run_dir)
@@ -97,7 +99,9 @@ class _Supervisor:
     ) -> None:
         self._source, self._resolved, self._config = source, resolved, resolved.config
         self._machine, self._run_dir, self._started_ns = machine, run_dir, started_ns
-        self._policy = policy_spec_for(self._config.algo, resolved.spec, self._config.hidden)
+        self._policy = policy_spec_for(
+            self._config.algo, resolved.spec.obs_size, resolved.spec.action_size, self._config.hidden
+        )
         self._topology = self._connect()
         self._board = self._topology.board
         self._cells = self._board.section("supervisor")
@@ -167,17 +171,18 @@ class _Supervisor:
         self._recorder.event("start", f"process {child.pid}", role=role, pid=child.pid)
         return child
 
-    def _header(self) -> dict[str, Any]:
+    def _header(self) -> Header:
         config = self._config
-        return {
-            "env": self._source.env_id,
-            "algo": config.algo,
-            "device": config.device,
-            "run_dir": str(self._run_dir),
-            "steps": config.steps,
-            "seconds": config.seconds,
-            "until_return": config.until_return,
-        }
+        return Header(
+            env=self._source.env_id,
+            algo=config.algo,
+            device=config.device,
+            seed=config.seed,
+            run_dir=str(self._run_dir),
+            steps=config.steps,
+            seconds=config.seconds,
+            until_return=config.until_return,
+        )
 
     # --- watching -------------------------------------------------------------------------------------------------
 
@@ -229,7 +234,7 @@ class _Supervisor:
         section = self._board.section(role)
         if section.get("pid") == child.pid and section.get("ready"):
             silent_s = (time.monotonic_ns() - section.get("heartbeat_ns")) / 1e9
-            limit_s = SILENT_AT_MOST_S[role.split("-")[0]]
+            limit_s = SILENT_AT_MOST_S[role_kind(role)]
             return f"was silent for {silent_s:.0f} s" if silent_s > limit_s else None
         starting_s = time.monotonic() - child.started_at
         return f"did not start within {START_WITHIN_S:.0f} s" if starting_s > START_WITHIN_S else None
@@ -265,17 +270,20 @@ class _Supervisor:
     def _restarts(self) -> dict[str, int]:
         return {role: watched.restarts for role, watched in self._roles.items()}
 
-    def _role_states(self, now: float) -> dict[str, dict[str, Any]]:
-        states = {}
-        for role, watched in self._roles.items():
-            section = self._board.section(role)
-            silent_s = now - section.get("heartbeat_ns") / 1e9
-            here = section.get("pid") == watched.child.pid and bool(section.get("ready"))
-            state = "dead" if watched.child.exit_code() is not None else "ok" if here else "starting"
-            if state == "ok" and silent_s > SILENT_AT_MOST_S[role.split("-")[0]] / 3:
-                state = "silent"
-            states[role] = {"state": state, "restarts": watched.restarts, "silent_s": silent_s}
-        return states
+    def _role_states(self, now: float) -> list[Role]:
+        return [Role(role, self._state(role, watched, now), watched.restarts) for role, watched in self._roles.items()]
+
+    def _state(self, role: str, watched: _Watched, now: float) -> State:
+        section = self._board.section(role)
+        stopping = self._board.stopping()
+        if watched.child.exit_code() is not None:
+            return "ended" if stopping else "dead"
+        if stopping:
+            return "stopping"
+        if section.get("pid") != watched.child.pid or not section.get("ready"):
+            return "restarting" if watched.restarts else "starting"
+        silent_s = now - section.get("heartbeat_ns") / 1e9
+        return "silent" if silent_s > SILENT_AT_MOST_S[role_kind(role)] / 3 else "ok"
 
     # --- stopping -------------------------------------------------------------------------------------------------
 

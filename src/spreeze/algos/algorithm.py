@@ -1,0 +1,96 @@
+"""What an algorithm is: propose -> critic_step -> actor_step.
+
+The cut between the three is also the cut between two devices. By the chain rule the actor's gradient needs from the
+critics only how Q changes with the proposed action:
+
+    actor's device                                    critics' device
+    propose:  a ~ pi(s), a' ~ pi(s')   -- a, a', log pi(a'|s'), temperature -->
+                                                      critic_step: one step of the critics, then dQ(s, a)/da
+    actor_step: dQ/da through a(weights)   <-- dQ/da --
+
+Shapes: B batch, O observation, A action, Q critics.
+
+No method reads a value back from the device, and what lives longer than an update is only changed in place: on a GPU an
+update can be captured as a CUDA graph. All chance comes from `generator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from spreeze.errors import SpreezeError
+from spreeze.spec import Batch
+from spreeze.weights.numpy_policy import PolicySpec
+
+
+class Proposal(NamedTuple):
+    """The actor's side of an update; `kept` stays on the actor's device for its backward pass."""
+
+    action: Tensor | None  # (B, A) for s; None on a turn in which the actor does not learn
+    next_action: Tensor  # (B, A) for s'
+    next_log_prob: Tensor | None = None  # (B,), None for a deterministic policy
+    temperature: Tensor | None = None  # (), likewise
+    kept: Any = None
+
+
+class Advice(NamedTuple):
+    """The critics' answer to a proposal."""
+
+    dq_daction: Tensor  # (B, A), d Q(s_b, a_b) / d a_b of the proposed actions
+    q: Tensor  # (B,), Q(s_b, a_b)
+
+
+class Algorithm(Protocol):
+    name: str
+    period: int  # update(batch, turn) is called with turn = 0, 1, ..., period - 1, 0, ...
+    policy_spec: PolicySpec
+    generator: torch.Generator
+    metrics: dict[str, Tensor]  # 0-dim, on the device, written in place by every update; fetched by the reporter
+
+    def propose(self, batch: Batch, turn: int) -> Proposal: ...
+
+    def critic_step(self, batch: Batch, proposal: Proposal) -> Advice | None: ...  # None: no action was proposed
+
+    def actor_step(self, proposal: Proposal, advice: Advice) -> None: ...
+
+    def update(self, batch: Batch, turn: int) -> None: ...  # the three above
+
+    def policy_flat(self) -> Tensor: ...  # float32, the live vector, in the order of policy_spec
+
+    def state(self) -> dict[str, Tensor]: ...  # the live tensors of all that goes on: clone to keep
+
+    def load(self, state: Mapping[str, Tensor]) -> None: ...
+
+
+class Metrics(dict[str, Tensor]):
+    """Named 0-dim views of one vector, so that a report fetches them all in one copy of `values`."""
+
+    def __init__(self, names: tuple[str, ...], device: torch.device) -> None:
+        self.values_vector = torch.zeros(len(names), device=device)
+        super().__init__(zip(names, self.values_vector.unbind(0), strict=True))
+
+
+class StateError(SpreezeError):
+    """A saved state that does not fit: other names, shapes or types."""
+
+
+def load_state(tensors: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
+    """Copy `state` into `tensors` in place; nothing is copied unless all of it fits."""
+    if missing := sorted(tensors.keys() - state.keys()):
+        raise StateError(f"the saved state lacks {', '.join(missing)}; was it saved by another algorithm?")
+    if unknown := sorted(state.keys() - tensors.keys()):
+        raise StateError(f"the saved state has {', '.join(unknown)}, which nothing here is named; expected only "
+                         f"{', '.join(sorted(tensors))}")
+    for name, tensor in tensors.items():
+        saved = state[name]
+        if saved.shape != tensor.shape or saved.dtype != tensor.dtype:
+            raise StateError(
+                f"{name}: the saved one is {saved.dtype} {tuple(saved.shape)}, expected {tensor.dtype} "
+                f"{tuple(tensor.shape)}; sizes and settings of the networks must be those of the saved run"
+            )
+    for name, tensor in tensors.items():
+        tensor.copy_(state[name])
