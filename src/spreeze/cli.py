@@ -21,7 +21,6 @@ from spreeze.envs.quiet import stdout_to_stderr
 from spreeze.errors import ConfigError, SpreezeError, nearest
 
 DONE, FAILED, WRONG_USAGE, INTERRUPTED, READER_GONE = 0, 1, 2, 130, 141
-BENCHES = ("sampling", "learner", "transfer", "weights", "run", "ablation", "compare")
 
 
 @dataclass(frozen=True)
@@ -38,9 +37,10 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, command: str, help: str) -> None:
         super().__init__(f"spreeze {command}", description=help, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+        self.command = command
 
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{self.prog}: {message}")
+        raise ConfigError(f"{self.command}: {message}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -91,7 +91,7 @@ def parse(name: str, words: list[str]) -> argparse.Namespace:
     for word in words:
         flag = word.split("=")[0]
         if word.startswith("-") and flag not in known and word != "-":
-            raise ConfigError(f"spreeze {name}: unknown flag {flag}.{nearest(flag, known)}")
+            raise ConfigError(f"{name}: unknown flag {flag}.{nearest(flag, known)}")
     return parser.parse_args(words)
 
 
@@ -221,28 +221,20 @@ def _record(arguments: argparse.Namespace) -> int:
 
 
 def _add_bench_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = f"spreeze bench {{{','.join(BENCHES)}}} [ENV] [flags of that bench] [--json]"
+    from spreeze.bench import BENCHES
+
+    parser.usage = "spreeze bench WHAT [ENV] [flags of that bench] [--json]"
     parser.add_argument("what", metavar="WHAT", help=f"one of {', '.join(BENCHES)}")
     _add_json_argument(parser)
 
 
 def _bench(arguments: argparse.Namespace) -> int:
-    if arguments.what not in BENCHES:
-        raise ConfigError(f"spreeze bench: unknown bench {arguments.what!r}.{nearest(arguments.what, BENCHES)}")
+    from spreeze import bench
+
     with stdout_to_stderr():
-        from spreeze.bench import run_bench
-
-        result = run_bench(arguments.what, arguments.rest)
-    _print_result(result, arguments.json, lambda: _bench_table(result))
+        result = bench.run_bench(arguments.what, arguments.rest)
+    _print_result(result, arguments.json, lambda: bench.render(result))
     return DONE
-
-
-def _bench_table(result: dict[str, Any]) -> str:
-    from spreeze.tables import table
-
-    rows = result["rows"]
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    return table(columns, [[row.get(name) for name in columns] for row in rows])
 
 
 # doctor, envs
@@ -275,7 +267,8 @@ def _envs_table(found: list[dict[str, Any]], text: str) -> str:
 
     if not found:
         return f"no environment whose id contains {text!r} can be trained here; 'spreeze doctor' names what is missing"
-    return table(list(found[0]), [list(env.values()) for env in found])
+    columns = ("env_id", "obs_size", "action_size", "max_episode_steps", "backends")
+    return table(columns, [[env[column] for column in columns] for env in found])
 
 
 # shared by the commands

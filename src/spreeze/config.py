@@ -1,4 +1,4 @@
-"""What the user can set: one dataclass, whose fields are the flags of `spreeze train` and the keywords of spreeze.train.
+"""What the user can set: one dataclass, its fields the flags of `spreeze train` and the keywords of spreeze.train.
 
 Every field says how its value is read (`parse`) and what it does (`help`). The command line, the Python call and a
 config.json of an earlier run all go through the same parse, so they accept the same things and refuse them with the
@@ -38,7 +38,9 @@ def _number(kind: type, low: float, high: float, what: str) -> Parse:
 
 
 def whole(low: int = 0, high: int = 2**62) -> Parse:
-    return _number(int, low, high, f"a whole number of at least {low}" + (f" and at most {high}" if high < 2**62 else ""))
+    return _number(
+        int, low, high, f"a whole number of at least {low}" + (f" and at most {high}" if high < 2**62 else "")
+    )
 
 
 def real(low: float = -math.inf, high: float = math.inf) -> Parse:
@@ -53,7 +55,9 @@ def positive(high: float = math.inf) -> Parse:
     def parse(value: Any) -> float:
         number = inner(value)
         if number == 0 or math.isinf(number):
-            raise ValueError(f"{value!r} is not a number above 0" + ("" if math.isinf(high) else f" and at most {high:g}"))
+            raise ValueError(
+                f"{value!r} is not a number above 0" + ("" if math.isinf(high) else f" and at most {high:g}")
+            )
         return number
 
     return parse
@@ -112,7 +116,7 @@ def switch(value: Any) -> bool:
     raise ValueError(f"{value!r} is not true or false")
 
 
-def device(value: Any) -> str:
+def device_name(value: Any) -> str:
     name = str(value)
     if name == "cpu" or (name.startswith("cuda:") and name[5:].isdigit()):
         return name
@@ -144,11 +148,13 @@ class RunConfig:
     envs_per_sampler: int | str = setting(AUTO, or_word(AUTO, whole(1, 4096)), "environments that each sampler steps")
     batch_size: int | str = setting(AUTO, or_word(AUTO, whole(1, 2**22)), "rows an update draws")
     replay_ratio: float | str = setting(
-        "free", or_word("free", positive()), "update frames per env step; a number is held exactly, the faster side waits"
+        "free",
+        or_word("free", positive()),
+        "update frames per env step; a number is held exactly, the faster side waits",
     )
-    device: str = setting(AUTO, or_word(AUTO, device), "where the networks are updated: cpu or cuda:N")
-    actor_device: str | None = setting(None, or_none(device), "device of the actor's updates", built=(None,))
-    critic_device: str | None = setting(None, or_none(device), "device of the critics' updates", built=(None,))
+    device: str = setting(AUTO, or_word(AUTO, device_name), "where the networks are updated: cpu or cuda:N")
+    actor_device: str | None = setting(None, or_none(device_name), "device of the actor's updates", built=(None,))
+    critic_device: str | None = setting(None, or_none(device_name), "device of the critics' updates", built=(None,))
     env_backend: str = setting(AUTO, one_of(AUTO, "gymnasium", "envpool"), "the engine that steps the environments")
     experience: str = setting(
         "ring", one_of("ring", "pool", "queue", "pipe"), "the way of experience to the learner", built=("ring",)
