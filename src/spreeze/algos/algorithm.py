@@ -83,8 +83,10 @@ def load_state(tensors: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> No
     if missing := sorted(tensors.keys() - state.keys()):
         raise StateError(f"the saved state lacks {', '.join(missing)}; was it saved by another algorithm?")
     if unknown := sorted(state.keys() - tensors.keys()):
-        raise StateError(f"the saved state has {', '.join(unknown)}, which nothing here is named; expected only "
-                         f"{', '.join(sorted(tensors))}")
+        raise StateError(
+            f"the saved state has {', '.join(unknown)}, which nothing here is named; expected only "
+            f"{', '.join(sorted(tensors))}"
+        )
     for name, tensor in tensors.items():
         saved = state[name]
         if saved.shape != tensor.shape or saved.dtype != tensor.dtype:

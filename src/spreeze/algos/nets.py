@@ -33,7 +33,11 @@ class FlatParameters:
     """The parameters of Q equally wide networks and their gradients, in two flat vectors with one view per leaf."""
 
     def __init__(
-        self, sizes: Sequence[int], copies: int = 1, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+        self,
+        sizes: Sequence[int],
+        copies: int = 1,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         self.sizes = tuple(sizes)
         self.copies = copies

@@ -23,9 +23,7 @@ class ReferenceMlp:
         self.parameters = parameters
         self.product_dtype = product_dtype
         # Leaves of autograd that share the flat vector's memory: an in-place optimiser step is seen by both.
-        self._leaves = [
-            Layer(*(leaf.detach().requires_grad_() for leaf in layer)) for layer in self.parameters.layers
-        ]
+        self._leaves = [Layer(*(leaf.detach().requires_grad_() for leaf in layer)) for layer in self.parameters.layers]
 
     def forward(self, inputs: Tensor, copies: int | None = None) -> tuple[Tensor, Tape]:
         copies = copies or self.parameters.copies

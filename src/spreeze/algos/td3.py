@@ -1,4 +1,4 @@
-"""Twin Delayed DDPG (Fujimoto et al., 2018): twin critics, smoothed target actions, an actor that learns more seldom."""
+"""Twin Delayed DDPG (Fujimoto et al., 2018): twin critics, smoothed target actions, an actor that learns less often."""
 
 from __future__ import annotations
 
