@@ -1,0 +1,214 @@
+"""Progress on the terminal: a live panel, or plain lines where nobody looks at a terminal, or nothing.
+
+What goes wrong with the terminal (closed, a broken pipe) ends the display, never the run.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+from spreeze.metrics.readable import clock, describe_event, one_line, pair, score, short, whole
+from spreeze.metrics.view import Header, Role, View
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.text import Text
+
+PLAIN_EVERY_S = 5.0
+_STATUS_GLYPHS = {"solved": ("✔", "bold green"), "finished": ("✔", "bold cyan"), "failed": ("✖", "bold red")}
+
+
+class Display(Protocol):
+    """open(), then show() about once a second, then close(). say() puts a lasting line out in between."""
+
+    def open(self, header: Header) -> None: ...
+    def show(
+        self,
+        record: Mapping[str, Any] | None,  # the latest line of metrics.jsonl; None before the first
+        roles: Sequence[Role],
+        evals: Sequence[Mapping[str, Any]],  # all lines of eval.jsonl so far
+        event: Mapping[str, Any] | None,  # the latest line of events.jsonl
+    ) -> None: ...
+    def say(self, text: str) -> None: ...
+    def close(self, summary: Mapping[str, Any] | None) -> None: ...  # None: ended before there was a summary
+
+
+def make_display(quiet: bool, stream: TextIO) -> Display:
+    if quiet:
+        return QuietDisplay()
+    return TerminalDisplay(stream) if can_draw(stream) else PlainDisplay(stream)
+
+
+def can_draw(stream: TextIO) -> bool:
+    """A terminal that moves its cursor and knows the block characters."""
+    encoding = (getattr(stream, "encoding", None) or "").lower().replace("-", "")
+    return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "") and encoding == "utf8"
+
+
+class QuietDisplay:
+    def open(self, header: Header) -> None:
+        pass
+
+    def show(self, record: Any, roles: Any, evals: Any, event: Any) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        pass
+
+    def close(self, summary: Mapping[str, Any] | None) -> None:
+        pass
+
+
+class PlainDisplay:
+    """A line every few seconds under the contract's names, and one for each event; ASCII, no colour."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream: TextIO | None = stream
+        self._header: Header | None = None
+        self._next_s = 0.0
+        self._event: Mapping[str, Any] | None = None
+
+    def open(self, header: Header) -> None:
+        self._header = header
+        run = f"{header.env}, {header.algo}, {header.device}, seed {header.seed}"
+        self.say(f"spreeze: {run}; run folder {header.run_dir}")
+
+    def show(
+        self,
+        record: Mapping[str, Any] | None,
+        roles: Sequence[Role],
+        evals: Sequence[Mapping[str, Any]],
+        event: Mapping[str, Any] | None,
+    ) -> None:
+        if event is not None and event != self._event:
+            self._event = event
+            self.say(f"{clock(event['wall_s']):>8}  {describe_event(event)}")
+        assert self._header is not None, "open() comes before show()"
+        if record and record["wall_s"] >= self._next_s:
+            self._next_s = record["wall_s"] + PLAIN_EVERY_S
+            self.say(plain_line(View(self._header, record, roles, evals, event)))
+
+    def say(self, text: str) -> None:
+        if self._stream is None:
+            return
+        try:
+            self._stream.write("".join(f"{one_line(line)}\n" for line in text.splitlines()))
+            self._stream.flush()
+        except (OSError, ValueError):  # the reader is gone, or the stream was closed
+            self._stream = None
+
+    def close(self, summary: Mapping[str, Any] | None) -> None:
+        if summary is not None and self._header is not None:
+            self.say("\n".join(f"{label:<14}{value}" for label, value in result_lines(self._header, summary)))
+
+
+class TerminalDisplay:
+    """The live panel; rich is imported by open(), 0.1 s that only a terminal pays."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._header: Header | None = None
+        self._live: Live | None = None
+
+    def open(self, header: Header) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._header = header
+        console = Console(file=self._stream, highlight=False)
+        self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, vertical_overflow="crop")
+        self._draw(View(header), start=True)
+
+    def show(
+        self,
+        record: Mapping[str, Any] | None,
+        roles: Sequence[Role],
+        evals: Sequence[Mapping[str, Any]],
+        event: Mapping[str, Any] | None,
+    ) -> None:
+        assert self._header is not None, "open() comes before show()"
+        self._draw(View(self._header, record or {}, roles, evals, event))
+
+    def say(self, text: str) -> None:
+        if self._live is not None:
+            from rich.text import Text
+
+            self._keep_going(lambda live: live.console.print(Text("\n".join(map(one_line, text.splitlines())))))
+
+    def close(self, summary: Mapping[str, Any] | None) -> None:
+        self._keep_going(lambda live: live.stop())
+        if summary is not None and self._header is not None:
+            block = _result_text(result_lines(self._header, summary), str(summary["status"]))
+            self._keep_going(lambda live: live.console.print(block))
+        self._live = None
+
+    def _draw(self, view: View, start: bool = False) -> None:
+        from spreeze.metrics.panel import render_panel
+
+        def draw(live: Live) -> None:
+            columns, rows = live.console.size
+            live.update(render_panel(view, columns, rows - 1))  # the last line of a terminal is the cursor's
+            live.start(refresh=True) if start else live.refresh()
+
+        self._keep_going(draw)
+
+    def _keep_going(self, act: Callable[[Live], None]) -> None:
+        if self._live is None:
+            return
+        try:
+            act(self._live)
+        except (OSError, ValueError):  # the terminal is gone, or the stream was closed
+            self._live = None
+
+
+def plain_line(view: View) -> str:
+    """'    0:42  env_steps 110,000  sample_hz 22,000 ...': the important figures of one moment."""
+    values = [value for _, value in view.returns]
+    figure = view.figure
+    figures = [
+        ("env_steps", whole(figure("env_steps"))),
+        ("sample_hz", short(figure("sample_hz"))),
+        ("update_hz", short(figure("update_hz"))),
+        ("update_frames_hz", short(figure("update_frames_hz"))),
+        ("replay_ratio", short(figure("replay_ratio"))),
+        ("staleness_updates", pair(figure("staleness_updates_p50"), figure("staleness_updates_p95"))),
+        ("return_mean", f"{score(values[-1])} (best {score(max(values))})" if values else score(None)),
+    ]
+    return f"{clock(view.wall_s):>8}  " + "  ".join(f"{name} {value}" for name, value in figures)
+
+
+def result_lines(header: Header, summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(label, value) of what a run came to, and what to do with it next."""
+    run = shlex.quote(header.run_dir)
+    lines = [("status", f"{summary['status']}: {one_line(str(summary['reason']))}")]
+    if summary["best_return"] is not None:
+        lines.append(("return", f"{score(summary['final_return'])} (best {score(summary['best_return'])})"))
+    if summary["solved_at_s"] is not None:
+        lines.append(("solved after", f"{summary['solved_at_s']:.1f} s"))
+    lines += [
+        ("env steps", f"{whole(summary['env_steps'])} ({short(summary['sample_hz'])} /s)"),
+        ("updates", f"{whole(summary['updates'])} ({short(summary['update_hz'])} /s, {_frames(summary)})"),
+        ("time", clock(summary["wall_s"])),
+        ("run folder", one_line(header.run_dir)),
+    ]
+    if summary["best_return"] is not None:
+        lines += [("next", f"spreeze eval {run}"), ("", f"spreeze record {run}")]
+    return lines
+
+
+def _frames(summary: Mapping[str, Any]) -> str:
+    return f"batch {whole(summary['batch_size'])}, {short(summary['update_frames_hz'])} frames/s"
+
+
+def _result_text(lines: Sequence[tuple[str, str]], status: str) -> Text:
+    from rich.text import Text
+
+    glyph, style = _STATUS_GLYPHS.get(status, ("■", "bold yellow"))
+    text = Text().append(f"\n {glyph} ", style=style)
+    for place, (label, value) in enumerate(lines):
+        text.append("" if place == 0 else "   ").append(f"{label:<14}", style="dim")
+        text.append(f"{value}\n", style=style if place == 0 else "")
+    return text
