@@ -11,6 +11,7 @@ import dataclasses
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -176,10 +177,12 @@ def config_of(arguments: argparse.Namespace) -> RunConfig:
 
 
 def _train(arguments: argparse.Namespace) -> int:
+    # when the command was typed: what Python has computed until here it did since then
+    started_ns = time.monotonic_ns() - time.process_time_ns()
     config = config_of(arguments)
     from spreeze.runtime import supervisor
 
-    return supervisor.train(arguments.env, config, quiet=arguments.quiet).exit_code
+    return supervisor.train(arguments.env, config, quiet=arguments.quiet, started_ns=started_ns).exit_code
 
 
 # eval, record

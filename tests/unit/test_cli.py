@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,8 +38,9 @@ class FakeSupervisor:
         self.outcome = outcome
         self.calls: list[tuple[Any, RunConfig, bool]] = []
 
-    def train(self, env: Any, config: RunConfig, quiet: bool = False) -> SimpleNamespace:
+    def train(self, env: Any, config: RunConfig, quiet: bool, started_ns: int) -> SimpleNamespace:
         self.calls.append((env, config, quiet))
+        assert 0 < started_ns < time.monotonic_ns()
         if isinstance(self.outcome, BaseException):
             raise self.outcome
         return SimpleNamespace(exit_code=self.outcome)
