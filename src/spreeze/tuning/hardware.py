@@ -17,9 +17,11 @@ from typing import Any
 
 import psutil
 
+from spreeze import __version__
+
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 VERSIONED = (
-    "spreeze", "numpy", "torch", "triton", "gymnasium", "mujoco", "pybullet", "pybullet-envs-gymnasium", "box2d",
+    "numpy", "torch", "triton", "gymnasium", "mujoco", "pybullet", "pybullet-envs-gymnasium", "box2d",
     "envpool", "safetensors",
 )  # fmt: skip
 
@@ -80,7 +82,7 @@ def find_machine(cgroup_root: Path = CGROUP_ROOT) -> Machine:
         memory_limit_bytes=limit,
         memory_available_bytes=available,
         gpus=find_gpus(),
-        versions=find_versions(VERSIONED),
+        versions={"spreeze": __version__, **find_versions(VERSIONED)},
     )
 
 
