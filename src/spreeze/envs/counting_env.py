@@ -131,7 +131,7 @@ def check_rows(rows: np.ndarray, gamma: float = 0.99, n_step: int = 1) -> list[s
 
 def _fields_of(obs: Any) -> np.ndarray:  # (B, O) -> (B, 4)
     numbers = np.asarray(obs)[:, :4].astype(np.float64) * SCALE
-    return np.where(np.isfinite(numbers), np.rint(numbers), -1).astype(np.int64)
+    return np.where(np.abs(numbers) <= SCALE, np.rint(numbers), -1).astype(np.int64)  # -1: no such field
 
 
 def _is_whole(obs: np.ndarray, fields: np.ndarray) -> np.ndarray:

@@ -77,6 +77,7 @@ class EnvPoolVecEnv:
         self._episodes = np.zeros(num_envs, np.int64)
         self._elapsed = np.zeros(num_envs, np.int32)  # steps in the running episode, as the engine counts them
         self._ended = np.zeros(num_envs, bool)  # in the last step: their next one only resets
+        self._any_ended = False
         self._ready = False
         self._pool = self._make()
         self._bounds = Bounds(spec, self._pool.action_space.dtype)

@@ -54,6 +54,13 @@ def without_bookkeeping(env: gymnasium.Env) -> tuple[gymnasium.Env, int]:
     return env, limit
 
 
+def _explained(cause: Exception) -> Exception:
+    """What the loop itself raised, not the environment, is about the answer that it could not take in."""
+    if isinstance(cause, BadAnswer) or (cause.__traceback__ is not None and cause.__traceback__.tb_next is not None):
+        return cause
+    return BadAnswer(f"its answer is not (array, number, bool, bool, dict): {cause}")
+
+
 class GymnasiumVecEnv:
     """See spec.VecEnv. Every Step has arrays of its own; where no episode ended, obs is next_obs itself.
 
@@ -106,7 +113,9 @@ class GymnasiumVecEnv:
         obs_shape, obs_dtype = self._obs_shape, self._obs_dtype
         next_obs = np.empty((self.num_envs, *obs_shape), np.float32)
         reward = np.empty(self.num_envs, np.float32)
-        rewards = memoryview(reward)  # twice as fast as the array for one number, and takes nothing but numbers
+        rewards: Any = memoryview(
+            reward.data
+        )  # twice as fast as the array for one number, and takes nothing but numbers
         ended: dict[int, tuple[bool, bool]] = {}
         index = 0
         try:
@@ -119,7 +128,7 @@ class GymnasiumVecEnv:
                     ended[index] = (bool(terminated), bool(truncated))
                 index += 1
         except Exception as cause:
-            self._fail(index, action, cause, lost_rows=index)
+            self._fail(index, action, _explained(cause), lost_rows=index)
         self._ticks += 1
         if not (np.isfinite(next_obs).all() and np.isfinite(reward).all()):
             bad, reason, good_rows = first_not_finite(next_obs, reward)

@@ -55,7 +55,7 @@ def choose_backend(source: EnvSource, requested: str = "auto", spec: EnvSpec | N
         if refusal is not None:
             raise ConfigError(f"--env-backend {requested}: {refusal}")
         return requested, "asked for"
-    refusals = []
+    refusals: list[str] = []
     for name in BACKENDS:
         refusal = find_backend(name).why_not(source, spec)
         if refusal is None:

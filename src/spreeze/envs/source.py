@@ -221,7 +221,7 @@ def _call(make: Callable[..., Any], env_id: str, render_mode: str | None) -> Any
         raise ConfigError(f"{env_id}: making the environment failed: {type(error).__name__}: {error}") from error
 
 
-def _render_keyword(render_mode: str | None) -> dict[str, str]:
+def _render_keyword(render_mode: str | None) -> dict[str, Any]:
     return {} if render_mode is None else {"render_mode": render_mode}  # not every environment takes one
 
 
