@@ -1,45 +1,33 @@
 """One sampler's way to the learner: a ring in shared memory with one writer and one reader, no lock, no pickle.
 
-    | block_head | ...64 B... | block_tail, row_tail | ...64 B... | announcements (slots x 5 int64) | rows (capacity x row) |
-      writer's line             reader's line                       row_end, time, version,           float32
-                                                                    updates, published
+    | block_head | ...64 B... | block_tail, row_tail | ...64 B... | announcements | rows (capacity x row) |
+      writer's line             reader's line                       slots x 5 int64:   float32
+                                                                    row_end, time, version, updates, published
 
 The writer copies a block's rows, fills the block's announcement, and only then moves `block_head`. The reader sees the
 new head, copies the rows out, and only then moves its tails. So a row is either announced and whole, or it does not
 exist: a writer that is killed half-way never moved the head, and its successor writes over the remains. A full ring
 makes `send` return False; nothing is ever overwritten unread.
 
-Why no lock is needed: head and tails are aligned 8-byte cells with one writer each, and x86-64 neither reorders
-stores with stores nor loads with loads, so whoever sees a moved head sees the rows behind it. CPUs with weaker
-ordering (ARM) need a barrier between the data and the cell; there `_fence` passes through a lock, which is one.
+Why no lock is needed: head and tails are aligned 8-byte cells with one writer each, and a fence stands between the
+data and the cell, so whoever sees a moved head sees the rows behind it. On x86-64 the fence costs nothing.
 """
 
 from __future__ import annotations
 
-import platform
 import struct
-import threading
 from typing import NamedTuple
 
 import numpy as np
 
 from spreeze.errors import ExperienceError
-from spreeze.memory import SharedBlock
+from spreeze.memory import SharedBlock, fence
 
 _LINE = 64  # bytes of a cache line: head and tails never share one
 _HEAD, _BLOCK_TAIL, _ROW_TAIL = 0, _LINE // 8, _LINE // 8 + 1  # int64 cells
 _ANNOUNCEMENTS_AT = 2 * _LINE
 _ANNOUNCEMENT = struct.Struct("=5q")
 ROW_END, STEPPED_NS, VERSION, UPDATES, PUBLISHED_NS = range(5)  # columns of an announcement
-
-_STRONG_ORDER = platform.machine().lower() in ("x86_64", "amd64", "i686", "x86")
-_barrier = threading.Lock()
-
-
-def _fence() -> None:
-    if not _STRONG_ORDER:
-        with _barrier:
-            pass
 
 
 class Stamp(NamedTuple):
@@ -76,7 +64,7 @@ class RingSender:
     def __init__(self, block: SharedBlock, shape: RingShape) -> None:
         self._shape = shape
         self._cells = block.array(np.int64, (_ANNOUNCEMENTS_AT // 8,)).data
-        self._announcements = memoryview(block.array(np.uint8, (shape.slots * _ANNOUNCEMENT.size,), _ANNOUNCEMENTS_AT))
+        self._announcements = block.array(np.uint8, (shape.slots * _ANNOUNCEMENT.size,), _ANNOUNCEMENTS_AT).data
         self._rows = block.array(np.float32, (shape.row_capacity, shape.row_size), shape.rows_at)
         self._block_head: int = self._cells[_HEAD]
         self._row_head = 0
@@ -88,8 +76,8 @@ class RingSender:
         """Copies rows (count, row_size) into the ring and announces them; False, and nothing done, when full."""
         count = len(rows)
         capacity = self._shape.row_capacity
-        if count > capacity:
-            raise ExperienceError(f"a block of {count} rows was sent into a ring of {capacity}; use fewer envs a sampler")
+        if not 0 < count <= capacity:
+            raise ExperienceError(f"a block of {count} rows was sent; this ring takes 1 to {capacity}")
         cells = self._cells
         row_end = self._row_head + count
         if row_end - cells[_ROW_TAIL] > capacity or self._block_head - cells[_BLOCK_TAIL] >= self._shape.slots:
@@ -103,7 +91,7 @@ class RingSender:
             self._rows[: count - until_wrap] = rows[until_wrap:]
         slot = self._block_head % self._shape.slots
         _ANNOUNCEMENT.pack_into(self._announcements, slot * _ANNOUNCEMENT.size, row_end, stepped_ns, *stamp)
-        _fence()
+        fence()
         self._block_head += 1
         self._row_head = row_end
         cells[_HEAD] = self._block_head
@@ -131,7 +119,7 @@ class _RingReader:
         waiting = self._cells[_HEAD] - self._block_tail
         if waiting == 0:
             return None
-        _fence()
+        fence()
         announcements = self._announced(waiting)
         row_ends = announcements[:, ROW_END]
         blocks = int(np.searchsorted(row_ends, self._row_tail + len(into), side="right"))
@@ -142,13 +130,13 @@ class _RingReader:
         count = row_end - self._row_tail
         if not 0 < count <= self._shape.row_capacity:
             raise ExperienceError(
-                f"a ring announces {count} rows in {blocks} blocks, it holds {self._shape.row_capacity}: its memory was "
-                "written by somebody else"
+                f"a ring announces {count} rows in {blocks} blocks, it holds {self._shape.row_capacity}: "
+                "its memory was written by somebody else"
             )
         self._copy(count, into)
         announcements[1:, ROW_END] -= announcements[:-1, ROW_END].copy()
         announcements[0, ROW_END] -= self._row_tail
-        _fence()
+        fence()
         self._row_tail = row_end
         self._block_tail += blocks
         self._cells[_ROW_TAIL] = self._row_tail
