@@ -1,9 +1,9 @@
 """The map of the house: every link between the roles is made in `connect` and opened in `open_*_links`.
 
-    SAMPLER k --ring k--> LEARNER          rows: packed in the sampler, copied into ring k (1), out of it into the
-                                           learner's staging (2), from there into replay on its device (3)
-    LEARNER --weights--> everybody         the actor's flat vector: a file in the run folder, or shared memory
-    everybody --board--> SUPERVISOR        counters and heartbeats; the supervisor's own cell stops everybody
+SAMPLER k --ring k--> LEARNER          rows: packed in the sampler, copied into ring k (1), out of it into the
+                                       learner's staging (2), from there into replay on its device (3)
+LEARNER --weights--> everybody         the actor's flat vector: a file in the run folder, or shared memory
+everybody --board--> SUPERVISOR        counters and heartbeats; the supervisor's own cell stops everybody
 """
 
 from __future__ import annotations
@@ -88,11 +88,15 @@ def open_evaluator_links(wiring: dict[str, Any], board: Board, run_dir: Path, co
 def open_learner_links(wiring: dict[str, Any], board: Board, run_dir: Path, count: int) -> LearnerLinks:
     rows = RingReceiver([_open(ring) for ring in wiring["rings"]], RingShape(*wiring["ring_shape"]))
     cells = board.section("learner")
+
+    def announce(version: int) -> None:
+        cells.set("weights_version", version)
+
     publisher: Publisher
     if wiring["weights"] is None:
-        publisher = SsdPublisher(run_dir, announce=lambda version: cells.set("weights_version", version))
+        publisher = SsdPublisher(run_dir, announce)
     else:
-        publisher = MemoryPublisher(_open(wiring["weights"]), count)
+        publisher = MemoryPublisher(_open(wiring["weights"]), count, announce)
     return LearnerLinks(board, rows, publisher)
 
 

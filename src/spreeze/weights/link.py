@@ -1,9 +1,9 @@
 """What every way of weights promises.
 
-    Publisher.publish(flat, stamp)   makes the vector visible as a whole; afterwards its version is announced
-    Follower.version()               the newest announced version, 0 before the first; cheap enough for every step
-    Follower.load(into)              the newest whole vector, copied; raises WeightsError and leaves `into` in an
-                                     unknown state when what is there is not whole: the caller keeps what it had
+Publisher.publish(flat, stamp)   makes the vector visible as a whole; afterwards its version is announced
+Follower.version()               the newest announced version, 0 before the first; cheap enough for every step
+Follower.load(into)              the newest whole vector, copied; raises WeightsError and leaves `into` in an
+                                 unknown state when what is there is not whole: the caller keeps what it had
 """
 
 from __future__ import annotations

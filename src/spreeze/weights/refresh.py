@@ -31,11 +31,11 @@ class Refresher:
 
     def refresh(self) -> bool:
         """True when the policy has changed."""
-        if self._follower.version() == self.stamp.version:
-            return False
         if self._broken_since is not None and time.monotonic() < self._retry_at:
             return False
         try:
+            if self._follower.version() == self.stamp.version:
+                return False
             stamp = self._follower.load(self._incoming)
         except WeightsError as error:
             self._note_broken(error)

@@ -67,7 +67,7 @@ class SsdFollower:
         header = bytearray(_HEADER.size)
         data = into.data.cast("B")
         try:
-            got = os.preadv(fd, [header, data], 0)
+            got = os.readv(fd, [header, data])
             size_bytes = os.fstat(fd).st_size
         finally:
             os.close(fd)
@@ -93,6 +93,8 @@ class SsdFollower:
                 header = file.read(_HEADER.size)
         except FileNotFoundError:
             return 0
+        except OSError as error:
+            raise WeightsError(f"{self._path}: {error.strerror}") from None
         if len(header) < _HEADER.size or header[:8] != _MAGIC:
             return 0
         return int(_HEADER.unpack(header)[1])
