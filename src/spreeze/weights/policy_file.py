@@ -18,6 +18,8 @@ from spreeze.spec import EnvSpec
 from spreeze.weights.numpy_policy import NumpyPolicy, PolicySpec
 
 POLICY_FILE = "policy/policy.safetensors"  # the best policy so far, in the run folder
+# what a damaged or hostile description may raise on the way through json and int(), float()
+_BROKEN = (SpreezeError, OSError, KeyError, ValueError, TypeError, OverflowError, RecursionError)
 LIVE_POLICY_SPEC = "weights/policy.json"  # what the live weights file is a vector of
 
 
@@ -41,31 +43,40 @@ def save_policy(run_dir: Path, policy: PolicySpec, env: EnvSpec, flat: np.ndarra
 class Policy:
     """A trained policy: observation in, action in the environment's own bounds out."""
 
-    def __init__(self, policy: PolicySpec, env: EnvSpec, flat: np.ndarray, about: dict[str, Any], seed: int = 0) -> None:
+    def __init__(
+        self, policy: PolicySpec, env: EnvSpec, flat: np.ndarray, about: dict[str, Any], seed: int = 0
+    ) -> None:
         if flat.shape != (policy.weight_count,):
             raise WeightsError(f"the policy needs {policy.weight_count} weights, the file holds {flat.shape}")
         if (policy.obs_size, policy.action_size) != (env.obs_size, env.action_size):
             raise WeightsError("the policy's sizes and the environment's differ")
+        if not len(env.action_low) == len(env.action_high) == env.action_size:
+            raise WeightsError(
+                f"{env.action_size} actions have {len(env.action_low)} and {len(env.action_high)} bounds"
+            )
         self.spec = policy
         self.env = env
         self.about = about
         self._flat = flat.astype(np.float32)
         self._seed = seed
         self._numpy = self._sized(1)
-        self._low, self._half = action_scale(env)
+        self._low, self._high = _finite_bounds(env)
 
     def __call__(self, observation: Any, deterministic: bool = True) -> np.ndarray:
         """The action (A,) for one observation (O,), or (B, A) for a batch (B, O)."""
         obs = np.asarray(observation, np.float32)
         if obs.shape[-1:] != (self.spec.obs_size,) or obs.ndim > 2:
             raise SpreezeError(
-                f"observation of shape {obs.shape} was given, expected ({self.spec.obs_size},) or (B, {self.spec.obs_size})"
+                f"observation of shape {obs.shape} was given, expected ({self.spec.obs_size},) "
+                f"or (B, {self.spec.obs_size})"
             )
         batch = obs.reshape(-1, self.spec.obs_size)
         if len(batch) > self._numpy.batch:
             self._numpy = self._sized(len(batch))
         action = self._numpy.act(batch) if deterministic else self._numpy.explore(batch)
-        return (self._low + (action + 1.0) * self._half).reshape(*obs.shape[:-1], self.spec.action_size)
+        scaled = (self._high + self._low) / 2 + action * ((self._high - self._low) / 2)
+        bounded = np.clip(scaled, self._low, self._high).astype(np.float32)
+        return bounded.reshape(*obs.shape[:-1], self.spec.action_size)
 
     def _sized(self, batch: int) -> NumpyPolicy:
         numpy_policy = NumpyPolicy(self.spec, batch, self._seed)
@@ -73,12 +84,11 @@ class Policy:
         return numpy_policy
 
 
-def action_scale(env: EnvSpec) -> tuple[np.ndarray, np.ndarray]:
-    """Low and half-width of the action range; an axis without finite bounds is acted in [-1, 1]."""
-    low, high = np.asarray(env.action_low, np.float32), np.asarray(env.action_high, np.float32)
+def _finite_bounds(env: EnvSpec) -> tuple[np.ndarray, np.ndarray]:
+    """Low and high of each action (A,), float64; an axis without finite bounds is acted in [-1, 1]."""
+    low, high = np.array(env.action_low, np.float64), np.array(env.action_high, np.float64)
     finite = np.isfinite(low) & np.isfinite(high)
-    low, high = np.where(finite, low, -1.0), np.where(finite, high, 1.0)
-    return low.astype(np.float32), ((high - low) / 2).astype(np.float32)
+    return np.where(finite, low, -1.0), np.where(finite, high, 1.0)
 
 
 def load_policy(path: str | Path) -> Policy:
@@ -88,7 +98,8 @@ def load_policy(path: str | Path) -> Policy:
     found = next((candidate for candidate in candidates if candidate.is_file()), None)
     if found is None:
         raise ConfigError(
-            f"{given}: no policy here. Give a run folder with {POLICY_FILE} in it (it appears with the first evaluation)."
+            f"{given}: no policy here. Give a run folder with {POLICY_FILE} in it "
+            "(it appears with the first evaluation)."
         )
     return _read_policy(found)
 
@@ -103,6 +114,6 @@ def _read_policy(path: Path) -> Policy:
         policy = PolicySpec.from_json(json.loads(metadata["policy"]))
         env = EnvSpec.from_json(json.loads(metadata["env"]))
         about = json.loads(metadata.get("about", "{}"))
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+        return Policy(policy, env, flat, about)
+    except (SafetensorError, *_BROKEN) as error:
         raise WeightsError(f"{path}: not a policy that Spreeze wrote ({error})") from None
-    return Policy(policy, env, flat, about)
