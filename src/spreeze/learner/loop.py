@@ -46,6 +46,8 @@ class LearnerLoop:
         while not self._life.stopping():
             self._life.beat()
             worked = self._take_rows() + self._update()
+            if self.updates:  # also while it waits for rows: its last updates must not wait with it
+                self._publishing.offer(self.updates)
             cells.set("env_steps_permitted", self._pacing.permitted(self.updates))
             if time.monotonic() >= self._report_due:
                 self._report()
@@ -72,7 +74,6 @@ class LearnerLoop:
                 self._cells.set("first_update_ns", time.monotonic_ns())
             self.updates += done
             self._cells.set("updates", self.updates)
-            self._publishing.offer(self.updates)
         elif self._steps is not None and self._ingest.env_steps >= self._steps:
             self._cells.set("reached_steps", 1)
         return done

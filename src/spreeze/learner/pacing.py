@@ -28,7 +28,7 @@ class FreePacing:
         return UNBOUNDED if self.learning_starts <= env_steps < self.last_step else 0
 
     def may_ingest(self, env_steps: int, updates: int) -> bool:
-        return True
+        return env_steps < self.last_step
 
     def permitted(self, updates: int) -> int:
         return self.last_step
@@ -39,8 +39,9 @@ class ExactPacing:
     """Update frames / env steps is held at `ratio`, counted from the first update on; the faster side waits.
 
     Rows enter replay only while the learner has nothing left to do, so the count of updates is always
-    floor(ratio x (env_steps - learning_starts) / batch_size) when rows are let in. Samplers may run ahead of replay
-    by `lead` rows and no further, so the faster side never makes data that waits long.
+    floor(ratio x (env_steps - learning_starts) / batch_size) when rows are let in, and at the end: the rows that came
+    with the last block beyond --steps have their updates as well. Samplers may run ahead of replay by `lead` rows and
+    no further, so the faster side never makes data that waits long.
     """
 
     ratio: float
@@ -50,11 +51,11 @@ class ExactPacing:
     last_step: int = UNBOUNDED
 
     def allowed(self, env_steps: int, updates: int) -> int:
-        counted = min(env_steps, self.last_step) - self.learning_starts
+        counted = env_steps - self.learning_starts
         return max(0, math.floor(self.ratio * counted / self.batch_size + 1e-9) - updates)
 
     def may_ingest(self, env_steps: int, updates: int) -> bool:
-        return self.allowed(env_steps, updates) == 0
+        return env_steps < self.last_step and self.allowed(env_steps, updates) == 0
 
     def permitted(self, updates: int) -> int:
         needed_for_next = math.ceil((updates + 1) * self.batch_size / self.ratio)
