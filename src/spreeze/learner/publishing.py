@@ -1,5 +1,5 @@
 """The publisher beside the learner's loop: a thread that writes the newest weights, so that a slow disk slows nothing
-but the weights. A vector that is not finite is never published."""
+but the weights. A vector that is not finite is never published. What the thread cannot handle ends the learner."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Publishing:
         self._jobs: queue.SimpleQueue[WeightsStamp | None] = queue.SimpleQueue()
         self._idle = threading.Event()
         self._idle.set()
-        self._failure: NotFiniteError | None = None
+        self._failure: Exception | None = None
+        self._disk_refuses = False
         self._due = 0.0
         self._version = 0
         self._published_updates = -1
@@ -53,8 +54,8 @@ class Publishing:
         """Publishes what is newest and ends the thread."""
         if self._copying is not None:
             self._hand_over()
-        self._idle.wait(_CLOSE_WITHIN_S)
-        if updates > self._published_updates and self._failure is None:
+        idle = self._idle.wait(_CLOSE_WITHIN_S)
+        if idle and updates > self._published_updates and self._failure is None:
             self._begin(updates)
             if self._copying is not None:
                 self._hand_over()
@@ -86,17 +87,20 @@ class Publishing:
         while (stamp := self._jobs.get()) is not None:
             try:
                 self._publish(host, stamp)
-            finally:
-                self._idle.set()
+            except Exception as error:
+                self._failure = error
+            self._idle.set()
 
     def _publish(self, host: np.ndarray, stamp: WeightsStamp) -> None:
         if not np.isfinite(host).all():
-            self._failure = NotFiniteError(
-                f"after {stamp.updates} updates {np.count_nonzero(~np.isfinite(host))} of {len(host)} actor weights are "
-                "not finite; they were not published. A lower --lr is the first thing to try."
+            raise NotFiniteError(
+                f"after {stamp.updates} updates {np.count_nonzero(~np.isfinite(host))} of {len(host)} actor weights "
+                "are not finite; they were not published. A lower --lr is the first thing to try."
             )
-            return
         try:
             self._publisher.publish(host, stamp)
+            self._disk_refuses = False
         except OSError as error:  # the disk: the last good file stands, the next publication tries again
-            self._warn(f"weights of version {stamp.version} were not written: {error}")
+            if not self._disk_refuses:  # said once and not with each try
+                self._warn(f"weights of version {stamp.version}, {host.nbytes:,} bytes, were not written: {error}")
+            self._disk_refuses = True
