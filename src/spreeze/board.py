@@ -148,10 +148,11 @@ class Life:
         self._section = board.section(role)
         self._parent_pid = parent_pid
         self.role = role
-        self._section.set("pid", os.getpid())
-        self._section.set("started_ns", time.monotonic_ns())
+        # the pid last: whoever sees it must not take the predecessor's heartbeat for this process's
         self._section.set("ready", 0)
+        self._section.set("started_ns", time.monotonic_ns())
         self.beat()
+        self._section.set("pid", os.getpid())
 
     def beat(self) -> None:
         self._section.set("heartbeat_ns", time.monotonic_ns())
