@@ -12,7 +12,7 @@ episode terminated; a truncated episode keeps its bootstrap. Actions are stored 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -71,6 +71,7 @@ class VecEnv(Protocol):
 
     def reset(self, seed: int | None = None) -> np.ndarray: ...  # -> obs (K, O) float32
     def step(self, action: np.ndarray) -> Step: ...  # action (K, A) float32 in [-1, 1]
+    def recover(self, fault: Any) -> np.ndarray: ...  # after an EnvFault: -> obs (K, O) of new episodes in all K
     def render(self) -> np.ndarray: ...  # -> (H, W, 3) uint8 of the first environment
     def close(self) -> None: ...
 
@@ -118,7 +119,7 @@ class Layout:
                 return slice(field.offset, field.offset + field.size)
         raise KeyError(f"a row has no field {name!r}; it has {[f.name for f in self.fields]}")
 
-    def split(self, rows) -> Batch:
+    def split(self, rows: Any) -> Batch:
         """Views of `rows` (B, row_size), one per field; nothing is copied."""
         action_end = self.obs_size + self.action_size
         next_end = action_end + self.obs_size
@@ -135,12 +136,12 @@ class Layout:
 class Batch(NamedTuple):
     """Rows by field: NumPy arrays in a sampler, torch tensors in the learner."""
 
-    obs: object  # (B, O)
-    action: object  # (B, A)
-    obs_action: object  # (B, O + A), the two above as one view
-    next_obs: object  # (B, O)
-    reward: object  # (B,)
-    discount: object  # (B,)
+    obs: Any  # (B, O)
+    action: Any  # (B, A)
+    obs_action: Any  # (B, O + A), the two above as one view
+    next_obs: Any  # (B, O)
+    reward: Any  # (B,)
+    discount: Any  # (B,)
 
 
 def layout_of(spec: EnvSpec) -> Layout:

@@ -63,11 +63,11 @@ class NStepPacker:
 
     def after_step(self, step: Step) -> np.ndarray:
         count = 0
-        for env in range(len(self._waiting)) if step.valid is None else np.flatnonzero(step.valid):
+        for env in range(len(self._waiting)) if step.valid is None else np.flatnonzero(step.valid).tolist():
             self._remember(env, step.reward[env])
             over = step.terminated[env] or step.truncated[env]
             if over or self._waiting[env] == self._n:
-                count = self._fold(env, step, count, self._waiting[env] if over else 1)
+                count = self._fold(env, step, count, int(self._waiting[env]) if over else 1)
         return self._rows[:count]
 
     def forget(self) -> None:
