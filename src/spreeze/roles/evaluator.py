@@ -1,14 +1,16 @@
-"""The evaluator: whole episodes with the newest policy, without exploration, from fixed seeds; keeps the best policy."""
+"""The evaluator: whole episodes with the newest policy, without exploration, from fixed seeds; keeps the best."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from spreeze.board import Life, Section
+from spreeze.envs.bounds import Bounds
 from spreeze.envs.episodes import Episodes, run_episodes
 from spreeze.envs.source import make_env
 from spreeze.metrics.lines import LineFile, json_line
@@ -17,7 +19,7 @@ from spreeze.roles.links import EvaluatorLinks
 from spreeze.roles.reporting import report_event, seconds_since_start
 from spreeze.weights.link import WeightsStamp
 from spreeze.weights.numpy_policy import NumpyPolicy
-from spreeze.weights.policy_file import action_scale, save_policy
+from spreeze.weights.policy_file import save_policy
 from spreeze.weights.refresh import Refresher
 
 NICENESS = 10  # training goes first; on busy cores an evaluation still gets about a tenth of one
@@ -55,11 +57,12 @@ class _Evaluator:
         count = job.config.eval_episodes
         self._envs = [make_env(job.env) for _ in range(count)]
         self._seeds = range(FIRST_SEED, FIRST_SEED + count)
-        self._low, self._half = action_scale(job.env_spec)
-        self._best = -np.inf
+        self._bounds = Bounds(job.env_spec, np.dtype(np.float32))
+        # an evaluator that replaces one which died keeps the best policy of both
+        self._best = cells.get_float("best_return") if cells.get("evaluations") else -np.inf
         self.policy = NumpyPolicy(job.policy, count)
 
-    def play(self, go_on) -> Episodes | None:
+    def play(self, go_on: Callable[[], bool]) -> Episodes | None:
         return run_episodes(self._envs, self._seeds, self._act, go_on)
 
     def keep(self, episodes: Episodes, stamp: WeightsStamp, env_steps: int) -> None:
@@ -81,7 +84,7 @@ class _Evaluator:
         cells.add("evaluations", 1)
 
     def _act(self, obs: np.ndarray) -> np.ndarray:
-        return self._low + (self.policy.act(obs) + 1.0) * self._half
+        return self._bounds(self.policy.act(obs))
 
     def _record(self, episodes: Episodes, stamp: WeightsStamp, env_steps: int) -> dict[str, Any]:
         returns = episodes.returns
