@@ -45,8 +45,9 @@ def write_job(job: Job) -> int:
         "wiring": job.wiring,
     }
     head = json.dumps(document).encode()
-    with tempfile.TemporaryFile(buffering=0) as file:
+    with tempfile.TemporaryFile() as file:
         file.write(len(head).to_bytes(8, "little") + head + (job.env.pickled or b""))
+        file.flush()
         return os.dup(file.fileno())
 
 

@@ -52,19 +52,18 @@ def describe_exit(code: int) -> str:
 
 def _spawn(job: Job, threads: int) -> subprocess.Popen:
     job_fd = write_job(job)
-    log = open(job.run_dir / "log.txt", "ab")
     try:
-        return subprocess.Popen(
-            [sys.executable, "-m", "spreeze.runtime.child", job.role, str(job_fd)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,  # simulators print; the user's terminal and `--json` stay clean
-            stderr=log,
-            pass_fds=[job_fd, *wired_descriptors(job.wiring)],
-            env=_environment(threads),
-            process_group=0,  # Ctrl-C in the terminal reaches the supervisor alone
-        )
+        with open(job.run_dir / "log.txt", "ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", "spreeze.runtime.child", job.role, str(job_fd)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,  # simulators print; the user's terminal and `--json` stay clean
+                stderr=log,
+                pass_fds=[job_fd, *wired_descriptors(job.wiring)],
+                env=_environment(threads),
+                process_group=0,  # Ctrl-C in the terminal reaches the supervisor alone
+            )
     finally:
-        log.close()
         os.close(job_fd)
 
 
@@ -74,7 +73,14 @@ def _environment(threads: int) -> dict[str, str]:
     env = dict(os.environ)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
         env[name] = str(threads)
-    source = str(Path(spreeze.__file__).resolve().parent.parent)
-    env["PYTHONPATH"] = os.pathsep.join(path for path in (source, *sys.path) if path)
+    env["PYTHONPATH"] = os.pathsep.join(_import_path())
     env["PYTHONUNBUFFERED"] = "1"
     return env
+
+
+def _import_path() -> list[str]:
+    """The child finds every module where this process finds it: the same places in the same order, and with `-P`
+    nothing of the working directory before them."""
+    places = [str(place) or os.getcwd() for place in sys.path]
+    source = str(Path(spreeze.__file__).resolve().parent.parent)
+    return places if source in places else [source, *places]
