@@ -3,14 +3,17 @@ the figures, and stops everybody in order."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 import signal
 import sys
 import threading
 import time
+import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,7 +45,7 @@ START_WITHIN_S = 180.0  # a role's first sign that it works: imports, simulators
 SILENT_AT_MOST_S = {"sampler": 30.0, "evaluator": 60.0, "learner": 120.0}
 RESTARTS_AT_MOST, RESTARTS_WITHIN_S = 5, 60.0
 STOP_WITHIN_S = 60.0  # the learner saves meanwhile
-STATUS_EXIT_CODES = {"solved": 0, "finished": 0, "failed": 1}
+SAME_SIGNAL_S = 0.3  # one Ctrl-C may arrive twice: timeout(1) and others send it to the process and to its group
 
 
 @dataclass
@@ -118,12 +121,12 @@ class _Supervisor:
         self._metrics_due = time.monotonic() + METRICS_EVERY_S
 
     def run(self) -> Result:
-        end = _End("failed", "the supervisor broke", 1)
         with _signals_noted(self._signals):
             try:
                 self._start()
-                end = self._watch()
-                self._stop()
+                end = self._stop(self._watch())
+            except Exception as error:
+                end = self._broken(error)
             finally:
                 self._kill_all()
                 self._topology.close()
@@ -218,7 +221,8 @@ class _Supervisor:
             watched.child.wait_gone(STOP_WITHIN_S)
             self._recorder.event("trouble", trouble, role=role)
             now = time.monotonic()
-            exhausted = len(watched.restarts_at) == RESTARTS_AT_MOST and now - watched.restarts_at[0] < RESTARTS_WITHIN_S
+            budget_spent = len(watched.restarts_at) == RESTARTS_AT_MOST
+            exhausted = budget_spent and now - watched.restarts_at[0] < RESTARTS_WITHIN_S
             if role == "learner" or exhausted:
                 return _End("failed", f"{role} {trouble}{self._last_words(role)}", 1)
             watched.restarts_at.append(now)
@@ -287,20 +291,30 @@ class _Supervisor:
 
     # --- stopping -------------------------------------------------------------------------------------------------
 
-    def _stop(self) -> None:
-        """Everybody sees the flag: samplers and evaluator leave, the learner saves and leaves."""
+    def _stop(self, end: _End) -> _End:
+        """Everybody sees the flag: samplers and evaluator leave, the learner saves and leaves. -> how it ended"""
         self._cells.set("stop", 1)
         deadline = time.monotonic() + STOP_WITHIN_S
-        signals_before = len(self._signals)
-        while any(watched.child.exit_code() is None for watched in self._roles.values()):
+        while left := [role for role, watched in self._roles.items() if watched.child.exit_code() is None]:
+            if len(self._signals) > 1:
+                reason = f"{end.reason}; a second signal ended it before everything was saved"
+                return _End(end.status, reason, end.exit_code)
             if time.monotonic() > deadline:
-                left = [role for role, watched in self._roles.items() if watched.child.exit_code() is None]
                 self._recorder.event("warning", f"{', '.join(left)} did not stop within {STOP_WITHIN_S:.0f} s")
-                return
-            if len(self._signals) > max(1, signals_before):
-                self._recorder.event("warning", "a second signal: everything is ended at once")
-                return
+                return _End("failed", "learner did not stop and save in time", 1) if "learner" in left else end
             time.sleep(POLL_S)
+        code = self._roles["learner"].child.exit_code()
+        if end.status == "failed" or not code:
+            return end
+        return _End("failed", f"learner {describe_exit(code)} while it saved{self._last_words('learner')}", 1)
+
+    def _broken(self, error: Exception) -> _End:
+        """A fault of the supervisor itself, for example no process could be started."""
+        path = self._run_dir / "errors" / "supervisor.txt"
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        return _End("failed", f"supervisor: {type(error).__name__}: {error} (the whole traceback: {path})", 1)
 
     def _kill_all(self) -> None:
         for watched in self._roles.values():
@@ -313,10 +327,6 @@ class _Supervisor:
             self._evals.append(record)
             self._recorder.evaluation(record)
         self._write_metrics(time.monotonic())
-        learner_code = self._roles["learner"].child.exit_code()
-        if end.status != "failed" and learner_code:
-            reason = f"learner {describe_exit(learner_code)} while it saved{self._last_words('learner')}"
-            end = _End("failed", reason, 1)
         summary = self._summary(end)
         self._recorder.event("end", end.reason, status=end.status)
         self._recorder.write_summary(summary)
@@ -355,13 +365,23 @@ class _Supervisor:
 
 
 @contextmanager
-def _signals_noted(noted: list[int]):
+def _signals_noted(noted: list[int]) -> Iterator[None]:
     """SIGINT, SIGTERM and SIGHUP end the run in order while the block runs; only a program's main thread may do so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda got, _: noted.append(got)) for number in numbers}
+    latest: dict[int, float] = {}
+
+    def note(number: int, frame: object) -> None:
+        now = time.monotonic()
+        if now - latest.get(number, -math.inf) > SAME_SIGNAL_S:
+            noted.append(number)
+        latest[number] = now
+
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup asked for it to be ignored
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, note) for number in numbers}
     try:
         yield
     finally:
