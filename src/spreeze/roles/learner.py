@@ -13,10 +13,10 @@ from spreeze.learner.ingest import Ingest
 from spreeze.learner.loop import LearnerLoop
 from spreeze.learner.pacing import make_pacing
 from spreeze.learner.publishing import Publishing
-from spreeze.roles.reporting import report_event
 from spreeze.replay import Replay
 from spreeze.roles.job import Job
 from spreeze.roles.links import LearnerLinks
+from spreeze.roles.reporting import report_event
 from spreeze.spec import layout_of
 
 # samplers may be ahead of an exact ratio by this many of their steps: one on its way, one waiting

@@ -31,11 +31,15 @@ def run(job: Job, links: SamplerLinks, life: Life) -> None:
     index, num_envs = int(job.role.removeprefix("sampler-")), int(config.envs_per_sampler)
     life_number = section.get("lives")  # a replaced sampler must not collect its predecessor's episodes again
     section.add("lives", 1)
-    vec = make_vec_env(job.env, config.env_backend, num_envs, role_seed(config.seed, index, life_number), spec=job.env_spec)
+    vec = make_vec_env(
+        job.env, config.env_backend, num_envs, role_seed(config.seed, index, life_number), spec=job.env_spec
+    )
     noise_seed = int(np.random.SeedSequence([config.seed, index, life_number]).generate_state(1)[0])
     policy = NumpyPolicy(job.policy, num_envs, noise_seed)
     packer = make_packer(layout_of(job.env_spec), num_envs, config.gamma, config.n_step)
-    actor = _Actor(policy, _noise_scales(config.exploration_noise, index, num_envs, int(config.samplers)), noise_seed + 1)
+    actor = _Actor(
+        policy, _noise_scales(config.exploration_noise, index, num_envs, int(config.samplers)), noise_seed + 1
+    )
     refresher = Refresher(links.weights, policy, section)
     pace = _Pace(links.board, section, links.rows, life, config.learning_starts, config.steps)
     episodes = _Episodes(section, num_envs)
@@ -145,7 +149,7 @@ class _Episodes:
             over = (step.terminated | step.truncated) & step.valid
         if over.any():
             for env in np.flatnonzero(over):
-                self._finish(env)
+                self._finish(int(env))
 
     def forget(self) -> None:
         """Episodes that a broken environment interrupted are not counted."""

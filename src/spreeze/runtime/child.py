@@ -10,8 +10,8 @@ import traceback
 from pathlib import Path
 
 from spreeze.board import Life, role_kind
-from spreeze.runtime import topology
 from spreeze.roles.job import Job, read_job
+from spreeze.runtime import topology
 
 
 def main(role: str, job_fd: int) -> int:
