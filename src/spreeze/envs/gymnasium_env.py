@@ -173,7 +173,8 @@ class GymnasiumVecEnv:
         """Twice is fine."""
         self._ready = False
         for env in self._envs:
-            env.close()
+            with contextlib.suppress(Exception):  # one that broke may not close either; the process ends anyway
+                env.close()
         self._envs = []
 
     def _make(self, index: int) -> gymnasium.Env:
