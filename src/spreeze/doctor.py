@@ -33,9 +33,9 @@ PARTS = (
     Part("imageio_ffmpeg", "imageio-ffmpeg", "spreeze record", "pip install 'spreeze[video]'"),
     Part("torch", "torch", "learning", "pip install torch"),
 )
-# library -> (what it gives, Debian's package); looked for on Linux alone
+# library -> (what it gives, Debian's packages); looked for on Linux alone
 LIBRARIES = {
-    "EGL": ("drawing MuJoCo without a screen (MUJOCO_GL=egl), envpool", "libegl1"),
+    "EGL": ("drawing MuJoCo without a screen (MUJOCO_GL=egl), envpool", "libegl1 libgl1-mesa-dri"),
     "OpenGL": ("envpool", "libopengl0"),
     "OSMesa": ("drawing MuJoCo without a screen and without EGL (MUJOCO_GL=osmesa)", "libosmesa6"),
 }
@@ -77,14 +77,14 @@ def _describe_part(part: Part) -> dict[str, Any]:
 
 
 def _describe_library(name: str) -> dict[str, Any]:
-    gives, package = LIBRARIES[name]
+    gives, packages = LIBRARIES[name]
     found = ctypes.util.find_library(name)
     return {
         "name": name,
         "found": found is not None,
         "version": found,
         "gives": gives,
-        "install": f"apt-get install -y {package}",
+        "install": f"apt-get install -y {packages}",
     }
 
 
