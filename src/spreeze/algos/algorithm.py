@@ -30,10 +30,10 @@ from spreeze.weights.numpy_policy import PolicySpec
 class Proposal(NamedTuple):
     """The actor's side of an update; `kept` stays on the actor's device for its backward pass."""
 
-    action: Tensor | None  # (B, A) for s; None on a turn in which the actor does not learn
     next_action: Tensor  # (B, A) for s'
-    next_log_prob: Tensor | None = None  # (B,), None for a deterministic policy
-    temperature: Tensor | None = None  # (), likewise
+    action: Any  # Tensor (B, A) for s; None on a turn in which the actor does not learn
+    next_log_prob: Any = None  # Tensor (B,); None for a deterministic policy
+    temperature: Any = None  # Tensor (1,); likewise
     kept: Any = None
 
 

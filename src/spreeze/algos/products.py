@@ -7,12 +7,14 @@ in float32 at 256 x 256 x 256; oneDNN, a part of the same torch, runs AVX-512: 1
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 # multiply-adds from which oneDNN is the faster one (a 64 x 256 x 256 product has 4.2 million)
 _ONEDNN_FROM = 700_000
-_onednn_linear = (
+_onednn_linear: Any = (
     torch.ops.mkldnn._linear_pointwise.default
     if torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     else None

@@ -1,0 +1,101 @@
+"""Replay against a plain Python list."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spreeze.replay import Replay, ReplayError
+from spreeze.spec import Layout
+
+LAYOUT = Layout(2, 1)
+
+
+def numbered(first: int, count: int) -> torch.Tensor:
+    """Rows whose every field tells their number."""
+    numbers = torch.arange(first, first + count, dtype=torch.float32).unsqueeze(1)
+    return numbers * 100 + torch.arange(LAYOUT.row_size, dtype=torch.float32)
+
+
+def numbers_in(rows: torch.Tensor) -> list[int]:
+    numbers = (rows[:, 0] / 100).round().long()
+    assert torch.equal(rows, torch.cat([numbered(int(number), 1) for number in numbers]))  # no row is torn
+    return numbers.tolist()
+
+
+@settings(max_examples=150, deadline=None)
+@given(capacity=st.integers(1, 12), counts=st.lists(st.integers(0, 30), max_size=12))
+def test_replay_holds_the_newest_rows_whatever_the_blocks(capacity: int, counts: list[int]) -> None:
+    replay, model = Replay(LAYOUT, capacity), []
+    for count in counts:
+        replay.extend(numbered(len(model), count))
+        model += range(len(model), len(model) + count)
+        held = model[-capacity:]
+        assert replay.size == replay.device_size.item() == len(held)
+        assert replay.total == len(model)
+        assert sorted(numbers_in(replay.rows[: replay.size])) == held if held else replay.size == 0
+        if held:
+            assert set(numbers_in(replay.sample(40).obs_action.new_tensor(replay._drawn[40][1].tolist()))) <= set(held)
+    for place, number in enumerate(numbers_in(replay.rows[: replay.size]) if replay.size else []):
+        assert number % capacity == place  # the drawing in the docstring
+
+
+def test_draws_are_uniform_over_what_was_extended() -> None:
+    replay = Replay(LAYOUT, 1000, seed=1)
+    replay.extend(numbered(0, 10))
+    counts = torch.bincount((replay.sample(100_000).obs[:, 0] / 100).long())
+    assert len(counts) == 10
+    assert counts.min() > 9_500
+    assert counts.max() < 10_500
+
+
+def test_a_batch_is_views_of_whole_rows() -> None:
+    replay = Replay(LAYOUT, 50)
+    replay.extend(numbered(0, 50))
+    batch = replay.sample(7)
+    assert batch.obs.shape == (7, 2)
+    assert batch.obs_action.shape == (7, 3)
+    assert batch.reward.shape == batch.discount.shape == (7,)
+    torch.testing.assert_close(batch.next_obs, batch.obs + 3)
+    torch.testing.assert_close(batch.reward, batch.obs[:, 0] + 5)
+    torch.testing.assert_close(batch.discount, batch.obs[:, 0] + 6)
+    assert replay.sample(7).obs.data_ptr() == batch.obs.data_ptr()  # the buffer is kept
+    assert replay.sample(8).obs.data_ptr() != batch.obs.data_ptr()
+
+
+def test_the_same_seed_draws_the_same_rows() -> None:
+    draws = []
+    for seed in (3, 3, 4):
+        replay = Replay(LAYOUT, 100, seed=seed)
+        replay.extend(numbered(0, 100))
+        draws.append(replay.sample(20).obs.clone())
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+
+
+@pytest.mark.parametrize("rows", [0, 6, 25])
+def test_a_saved_replay_goes_on_bit_for_bit(rows: int) -> None:
+    replay, other = Replay(LAYOUT, 10, seed=1), Replay(LAYOUT, 10, seed=2)
+    replay.extend(numbered(0, rows))
+    other.extend(numbered(500, 3))
+    other.load({name: value.clone() for name, value in replay.state().items()})
+    for each in (replay, other):
+        each.extend(numbered(rows, 4))
+    assert (other.size, other.total) == (replay.size, replay.total)
+    assert torch.equal(other.rows[: other.size], replay.rows[: replay.size])
+    assert torch.equal(other.sample(16).obs, replay.sample(16).obs)
+
+
+def test_misuse_is_refused() -> None:
+    replay = Replay(LAYOUT, 10)
+    with pytest.raises(ReplayError, match="empty"):
+        replay.sample(1)
+    with pytest.raises(ReplayError, match="expected \\(n, 7\\)"):
+        replay.extend(torch.zeros(3, 6))
+    saved = replay.state()
+    with pytest.raises(ReplayError, match="generator, rows, total"):
+        replay.load({"rows": saved["rows"]})
+    with pytest.raises(ReplayError, match="capacity of 10"):
+        replay.load({**saved, "rows": torch.zeros(3, 7), "total": torch.tensor(5)})
