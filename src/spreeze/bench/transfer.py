@@ -1,0 +1,194 @@
+"""`spreeze bench transfer`: rows from writers to one reader, each in a process of its own, through the real link.
+
+Two rows by default: flat out, where the writer waits only for room and the reader never rests, and paced at 20,000
+rows a second, where the reader looks once a millisecond, as a learner does between updates.
+
+    rows_hz           that the reader got
+    age_ms_p50, _p95  from the moment before a block was sent until the reader has copied it out
+    reader_cpu_share  CPU time of the reading thread / wall-clock
+    bare_copy_hz      the limit of the same run: one process copies the same blocks and nothing else
+    share             rows_hz / bare_copy_hz (flat out only)
+
+The rows' numbers are checked: all of them in one drain of 16, the first and the last row in the others (with one
+writer); after each window as many rows must have come as were sent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spreeze.bench.folder import BENCH_DIR, bench_folder
+from spreeze.bench.helper import Helper
+from spreeze.bench.options import read_options
+from spreeze.bench.row_writer import BLOCKS_IN_TABLE
+from spreeze.bench.windows import LEAST_WINDOWS, Windows, document
+from spreeze.config import one_of, or_none, or_word, positive, setting, whole
+from spreeze.errors import ConfigError, ExperienceError
+from spreeze.experience.ring import STEPPED_NS, Drained, RingReceiver
+from spreeze.runtime.topology import connect, wired_descriptors
+from spreeze.spec import Layout
+
+FLAT_OUT = "flat-out"
+PACED_HZ = 20_000.0
+READER_POLL_S = 0.001
+LEAST_ROW_BYTES = 20  # one number each: observation, action, next observation, reward, discount
+_READER_ROWS = 1 << 14
+_LEAD_S = 0.05  # writers begin so long before a window and end so long after it
+_WHOLE_CHECK_EVERY = 16
+
+
+@dataclass(frozen=True)
+class TransferOptions:
+    transport: str = setting("ring", one_of("ring"), "the way of experience")
+    writers: int = setting(1, whole(1, 256), "writing processes")
+    row_bytes: int = setting(200, whole(LEAST_ROW_BYTES), "bytes of a row, a multiple of 4")
+    block: int = setting(32, whole(1, 4096), "rows handed over at once")
+    hz: float | str | None = setting(
+        None, or_none(or_word(FLAT_OUT, positive())), "rows a second of all writers together (default: both rows)"
+    )
+    seconds: float = setting(1.0, positive(), "length of a window")
+    windows: int = setting(LEAST_WINDOWS, whole(LEAST_WINDOWS), "windows of each figure")
+
+
+def run(words: list[str]) -> dict[str, Any]:
+    options = read_options("transfer", words, TransferOptions)
+    if options.row_bytes % 4:
+        raise ConfigError(f"--row-bytes {options.row_bytes}: a row is made of numbers of 4 bytes; give a multiple of 4")
+    paces = (None, PACED_HZ) if options.hz is None else (None if options.hz == FLAT_OUT else float(options.hz),)
+    return document("transfer", dataclasses.asdict(options), [measure_pace(options, hz) for hz in paces])
+
+
+def layout_of_row(row_bytes: int) -> Layout:
+    """Some layout whose row has that many bytes."""
+    row_size = row_bytes // 4
+    obs_size = (row_size - 3) // 2
+    return Layout(obs_size, row_size - 2 - 2 * obs_size)
+
+
+def measure_pace(options: TransferOptions, hz: float | None) -> dict[str, Any]:
+    windows = Windows()
+    with bench_folder(BENCH_DIR, "transfer") as folder, _writers(options, folder) as (helpers, reader):
+        for _ in range(options.windows):
+            figures = _window(helpers, reader, options.seconds, hz)
+            if hz is None:
+                helpers[0].ask({"do": "bare", "seconds": options.seconds / 2})
+                bare_hz = helpers[0].answer()["bare_hz"]
+                figures |= {"bare_copy_hz": bare_hz, "share": figures["rows_hz"] / bare_hz}
+            windows.add(**figures)
+    names = ("transport", "writers", "row_bytes", "block", "seconds")
+    return windows.row({**{name: getattr(options, name) for name in names}, "offered_hz": hz or FLAT_OUT})
+
+
+def _window(helpers: list[Helper], reader: Reader, seconds: float, hz: float | None) -> dict[str, float]:
+    share_hz = None if hz is None else hz / len(helpers)
+    for helper in helpers:
+        helper.ask({"do": "write", "seconds": seconds + 2 * _LEAD_S, "hz": share_hz})
+    poll_s = 0.0 if hz is None else READER_POLL_S
+    reader.read_for(_LEAD_S, poll_s)
+    figures = reader.measure(seconds, poll_s)
+    while not all(helper.answered() for helper in helpers):
+        reader.read_for(0.0, poll_s)
+    sent = sum(helper.answer()["rows_sent"] for helper in helpers)
+    reader.read_the_rest()
+    if reader.rows != sent:
+        raise ExperienceError(f"{sent:,} rows were sent and {reader.rows:,} came")
+    return figures
+
+
+class Reader:
+    """Drains the rings and looks at what comes. With one writer the order of rows is checked as well: with several a
+    drain holds pieces of all of them, and only whole pieces can be told apart."""
+
+    def __init__(self, receiver: RingReceiver, writers: int, block: int, row_size: int) -> None:
+        self._receiver = receiver
+        self._ordered = writers == 1
+        self._table_rows = BLOCKS_IN_TABLE * block
+        self._into = np.zeros((max(_READER_ROWS, 8 * block), row_size), np.float32)
+        self._drains = 0
+        self._drained: list[tuple[int, np.ndarray]] = []  # when, and what was announced
+        self.rows = 0  # since the start
+
+    def measure(self, seconds: float, poll_s: float) -> dict[str, float]:
+        self._drained.clear()
+        rows_before, cpu_before, start = self.rows, time.thread_time(), time.perf_counter()
+        self.read_for(seconds, poll_s)
+        elapsed_s, cpu_s = time.perf_counter() - start, time.thread_time() - cpu_before
+        p50, p95 = np.percentile(self._ages_ms(), (50, 95))
+        return {
+            "rows_hz": (self.rows - rows_before) / elapsed_s,
+            "age_ms_p50": float(p50),
+            "age_ms_p95": float(p95),
+            "reader_cpu_share": cpu_s / elapsed_s,
+        }
+
+    def read_for(self, seconds: float, poll_s: float) -> None:
+        end = time.perf_counter() + seconds
+        while True:
+            drained = self._receiver.drain(self._into)
+            if drained.rows:
+                self._note(drained)
+            if time.perf_counter() >= end:
+                return
+            if poll_s:
+                time.sleep(poll_s)
+
+    def read_the_rest(self) -> None:
+        while (drained := self._receiver.drain(self._into)).rows:
+            self._note(drained)
+
+    def _note(self, drained: Drained) -> None:
+        """In the timed section: no more than a glance, the arithmetic comes afterwards."""
+        self._drained.append((time.monotonic_ns(), drained.announcements))
+        self._drains += 1
+        if self._drains % _WHOLE_CHECK_EVERY == 0:
+            self._check(self._into[: drained.rows])
+        elif self._ordered:
+            self._glance(drained.rows)
+        self.rows += drained.rows
+
+    def _glance(self, count: int) -> None:
+        first, last = self.rows % self._table_rows, (self.rows + count - 1) % self._table_rows
+        if self._into.item(0, 0) != first or self._into.item(count - 1, -1) != last:
+            raise self._broken_order()
+
+    def _check(self, rows: np.ndarray) -> None:
+        if (rows[:, 0] != rows[:, -1]).any():
+            raise ExperienceError("a row is torn: its first and its last number differ")
+        if self._ordered and (rows[:, 0] != (self.rows + np.arange(len(rows))) % self._table_rows).any():
+            raise self._broken_order()
+
+    def _broken_order(self) -> ExperienceError:
+        return ExperienceError(f"rows are missing, doubled or out of order after row {self.rows:,}")
+
+    def _ages_ms(self) -> np.ndarray:
+        ages = [now_ns - announcements[:, STEPPED_NS] for now_ns, announcements in self._drained]
+        return np.concatenate(ages) / 1e6 if ages else np.array([np.nan])
+
+
+@contextmanager
+def _writers(options: TransferOptions, folder: Path) -> Iterator[tuple[list[Helper], Reader]]:
+    layout = layout_of_row(options.row_bytes)
+    topology = connect(layout, options.writers, options.block, n_step=1, weights="ssd", count=0)
+    helpers: list[Helper] = []
+    try:
+        for index in range(options.writers):
+            wiring = topology.wiring(f"sampler-{index}")
+            setup = {"wiring": wiring, "folder": str(folder), "block": options.block, "row_size": layout.row_size}
+            log = folder / f"writer-{index}.txt"
+            helpers.append(Helper("spreeze.bench.row_writer", setup, log, wired_descriptors(wiring)))
+        for helper in helpers:
+            helper.answer()
+        receiver = RingReceiver(topology.rings, topology.shape)
+        yield helpers, Reader(receiver, options.writers, options.block, layout.row_size)
+    finally:
+        for helper in helpers:
+            helper.close()
+        topology.close()
