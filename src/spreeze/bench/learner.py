@@ -1,0 +1,176 @@
+"""`spreeze bench learner`: updates alone, on a replay of random rows, as the learner role makes and runs them.
+
+    update_hz, update_frames_hz   updates a second; times the batch size
+    products_hz                   FLOP a second of large products on the same device, in the same precision and run
+    flops_share                   FLOPs of the products that an update needs (flops.py) x update_hz / products_hz
+
+The device is waited for at the ends of windows and nowhere else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spreeze.algos import policy_spec_for
+from spreeze.bench.flops import flops_of_update
+from spreeze.bench.options import read_options
+from spreeze.bench.windows import LEAST_WINDOWS, Windows, document
+from spreeze.config import AUTO, Parse, RunConfig, device_name, one_of, or_word, positive, setting, sizes, text, whole
+from spreeze.resolve import Choice, Resolved, resolve
+from spreeze.spec import EnvSpec, layout_of
+from spreeze.tuning.hardware import find_machine
+
+if TYPE_CHECKING:
+    from spreeze.learner.graphs import Updates
+
+_PRODUCTS_SHARE = 0.25  # of a window's time goes to the limit beside it
+_ROWS_AT_ONCE = 1 << 16
+_WARM_UP_RUNS = 3
+
+
+def several(parse: Parse) -> Parse:
+    """'64,256' -> (64, 256): a row of the document for each."""
+    return lambda value: tuple(parse(part) for part in text(value).split(","))
+
+
+@dataclass(frozen=True)
+class LearnerOptions:
+    algo: str = setting("sac", one_of("sac", "td3", "ddpg"), "the algorithm")
+    batch_size: tuple[int, ...] = setting((64, 256, 8192), several(whole(1, 2**22)), "rows an update draws: a row each")
+    precision: tuple[str, ...] = setting(
+        (AUTO,), several(one_of(AUTO, "float32", "bfloat16")), "number format of the products: a row each"
+    )
+    compile: tuple[str, ...] = setting(
+        (AUTO,), several(one_of(AUTO, "off", "on")), "fused and captured, or the plain reference: a row each"
+    )
+    device: str = setting(AUTO, or_word(AUTO, device_name), "cpu or cuda:N")
+    threads: int = setting(1, whole(1, 512), "CPU threads of the products")
+    obs: int = setting(17, whole(1, 65536), "numbers of an observation")
+    act: int = setting(6, whole(1, 65536), "numbers of an action")
+    hidden: tuple[int, ...] = setting((256, 256), sizes, "widths of the hidden layers")
+    replay_size: int = setting(1_000_000, whole(2), "rows in replay, all of them filled")
+    seconds: float = setting(1.0, positive(), "length of a window; at least one update")
+    windows: int = setting(LEAST_WINDOWS, whole(LEAST_WINDOWS), "windows of each figure")
+
+
+def run(words: list[str]) -> dict[str, Any]:
+    options = read_options("learner", words, LearnerOptions)
+    all_resolved = [
+        resolve_learner(options, batch_size, precision, compiled)
+        for compiled in options.compile
+        for precision in options.precision
+        for batch_size in options.batch_size
+    ]
+    rows = [measure(resolved, options.seconds, options.windows) for resolved in all_resolved]
+    return document("learner", dataclasses.asdict(options), rows)
+
+
+def resolve_learner(options: LearnerOptions, batch_size: int, precision: str, compiled: str) -> Resolved:
+    ones = (1.0,) * options.act
+    spec = EnvSpec("random rows", options.obs, options.act, tuple(-one for one in ones), ones)
+    names = ("algo", "device", "hidden", "replay_size")
+    config = RunConfig(
+        **{name: getattr(options, name) for name in names},
+        batch_size=batch_size,
+        precision=precision,
+        compile=compiled,
+        learner_threads=options.threads,
+        learning_starts=1,
+        samplers=1,
+        envs_per_sampler=1,
+    )
+    return resolve(config, spec, find_machine(), Choice("gymnasium", "nothing is stepped"))
+
+
+def measure(resolved: Resolved, seconds: float, count: int) -> dict[str, Any]:
+    """One row: the updates of these settings, each window beside one of large products."""
+    import torch
+
+    from spreeze.bench.products import LargeProducts, synchronize
+    from spreeze.learner.pacing import UNBOUNDED
+
+    config, spec = resolved.config, resolved.spec
+    updates = make_filled_updates(resolved)
+    on_device = torch.device(config.device)
+    products = LargeProducts(on_device, config.precision)
+    policy = policy_spec_for(config.algo, spec.obs_size, spec.action_size, config.hidden)
+    batch_size = int(config.batch_size)
+    flops = flops_of_update(config.algo, policy, batch_size, config.policy_delay)
+    windows = Windows()
+    for _ in range(_WARM_UP_RUNS):
+        updates.run(UNBOUNDED)
+    for _ in range(count):
+        synchronize(on_device)
+        done, start = 0, time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            done += updates.run(UNBOUNDED)
+        synchronize(on_device)
+        update_hz = done / (time.perf_counter() - start)
+        products_hz = products.measure(seconds * _PRODUCTS_SHARE)
+        windows.add(
+            update_hz=update_hz,
+            update_frames_hz=update_hz * batch_size,
+            products_hz=products_hz,
+            flops_share=flops * update_hz / products_hz,
+        )
+    return windows.row({**_settings(resolved), "flops_per_update": flops, "seconds": seconds})
+
+
+def _settings(resolved: Resolved) -> dict[str, Any]:
+    config = resolved.config
+    fused = "fused" if config.compile == "on" else "reference"
+    return {
+        "algo": config.algo,
+        "batch_size": config.batch_size,
+        "mode": fused + ("+graph" if is_captured(config) else ""),
+        "precision": config.precision,
+        "device": config.device,
+        "threads": config.learner_threads,
+        "obs": resolved.spec.obs_size,
+        "act": resolved.spec.action_size,
+        "hidden": list(config.hidden),
+        "replay_size": config.replay_size,
+    }
+
+
+def is_captured(config: RunConfig) -> bool:
+    return config.device.startswith("cuda") and config.compile == "on"
+
+
+def make_filled_updates(resolved: Resolved) -> Updates:
+    """What roles/learner.py makes, with a replay that is full of random rows."""
+    import torch
+
+    from spreeze.algos import make_algorithm
+    from spreeze.learner.graphs import make_updates
+    from spreeze.replay import Replay
+    from spreeze.roles.learner import _prepare_device
+
+    config, layout = resolved.config, layout_of(resolved.spec)
+    on_device = _prepare_device(config)
+    replay = Replay(layout, config.replay_size, on_device, config.seed)
+    generator = torch.Generator(on_device).manual_seed(config.seed)
+    left = config.replay_size
+    while left:
+        count = min(left, _ROWS_AT_ONCE)
+        replay.extend(random_rows(replay, count, generator))
+        left -= count
+    algorithm = make_algorithm(
+        config.algo, layout.obs_size, layout.action_size, config, on_device, config.seed,
+        engine="fused" if config.compile == "on" else "reference", precision=config.precision,
+    )  # fmt: skip
+    return make_updates(algorithm, replay, int(config.batch_size), captured=is_captured(config))
+
+
+def random_rows(replay: Any, count: int, generator: Any) -> Any:
+    """Standard normal observations and rewards, actions in [-1, 1], a discount that ends no episode."""
+    import torch
+
+    layout = replay.layout
+    rows = torch.randn(count, layout.row_size, generator=generator, device=replay.device)
+    rows[:, layout.slice_of("action")].tanh_()
+    rows[:, layout.slice_of("discount")] = 0.99
+    return rows
