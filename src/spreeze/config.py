@@ -175,7 +175,7 @@ class RunConfig:
     hidden: tuple[int, ...] = setting((256, 256), sizes, "widths of the hidden layers, for example 256,256")
     gamma: float = setting(0.99, real(0.0, 1.0), "discount")
     tau: float = setting(0.005, positive(1.0), "share of the new weights that a target network takes per update")
-    lr: float = setting(3e-4, positive(), "learning rate of actor, critics and temperature")
+    lr: float = setting(1e-3, positive(), "learning rate of actor, critics and temperature")
     n_step: int = setting(1, whole(1, 64), "rewards summed before the bootstrap")
     replay_size: int = setting(1_000_000, whole(2), "rows kept in replay")
     learning_starts: int = setting(10_000, whole(1), "env steps, with random actions, before the first update")

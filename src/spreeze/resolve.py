@@ -18,11 +18,10 @@ from spreeze.tuning.hardware import Gpu, Machine
 
 LIGHT_ENVS_PER_SAMPLER = 32  # one call of the policy for 32 observations costs 6 times that for one
 BULLET_ENVS_PER_SAMPLER = 8  # a physics server each, and a step slow enough that the policy's call hardly counts
-BATCH_SIZE_CPU = 128
+BATCH_SIZE_CPU = 64
 BATCH_SIZE_CUDA = 8192  # below it a GPU's update takes as long, so a smaller batch is thrown away speed
 REPLAY_MEMORY_SHARE = 0.5  # of what is free where replay lies; the rest is for networks, workspaces and other roles
 CORES_WITH_OWN_EVALUATOR = 5  # from here on a core is left to evaluator and supervisor
-CORES_WITH_OWN_SYSTEM = 8  # from here on one more, to the learner's ingest and publisher threads
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def choose_learner_threads(on_gpu: bool, cores: int) -> Choice:
 
 
 def choose_samplers(cores: int, learner_threads: int) -> Choice:
-    left_to_others = (cores >= CORES_WITH_OWN_EVALUATOR) + (cores >= CORES_WITH_OWN_SYSTEM)
+    left_to_others = int(cores >= CORES_WITH_OWN_EVALUATOR)
     samplers = max(1, cores - learner_threads - left_to_others)
     others = f", {left_to_others} for evaluator and supervisor" if left_to_others else ""
     return Choice(samplers, f"{cores} usable cores: {learner_threads} for the learner{others}")

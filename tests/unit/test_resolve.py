@@ -59,7 +59,7 @@ def test_what_the_user_names_is_kept() -> None:
 
 @pytest.mark.parametrize(
     ("cores", "gpus", "samplers", "threads"),
-    [(1, 0, 1, 1), (2, 0, 1, 1), (4, 0, 3, 1), (6, 0, 4, 1), (16, 0, 10, 4), (2, 1, 1, 1), (16, 1, 13, 1)],
+    [(1, 0, 1, 1), (2, 0, 1, 1), (4, 0, 3, 1), (6, 0, 4, 1), (16, 0, 11, 4), (2, 1, 1, 1), (16, 1, 14, 1)],
 )
 def test_cores_are_shared_out(cores: int, gpus: int, samplers: int, threads: int) -> None:
     config = resolved(machine(cores, gpus)).config
@@ -68,12 +68,12 @@ def test_cores_are_shared_out(cores: int, gpus: int, samplers: int, threads: int
 
 
 def test_samplers_leave_the_cores_that_the_user_gives_the_learner() -> None:
-    assert resolved(machine(16), learner_threads=8).config.samplers == 6
+    assert resolved(machine(16), learner_threads=8).config.samplers == 7
 
 
 def test_device_decides_batch_and_precision() -> None:
     cpu, gpu = resolved(machine(gpus=0)).config, resolved(machine(gpus=1)).config
-    assert (cpu.device, cpu.batch_size, cpu.precision) == ("cpu", 128, "float32")
+    assert (cpu.device, cpu.batch_size, cpu.precision) == ("cpu", 64, "float32")
     assert (gpu.device, gpu.batch_size, gpu.precision) == ("cuda:0", 8192, "bfloat16")
 
 
@@ -113,7 +113,7 @@ def test_numbers_that_exclude_each_other_are_refused(settings: dict, flag: str) 
 
 
 def test_a_small_replay_makes_the_automatic_batch_fit() -> None:
-    assert resolved(replay_size=100, learning_starts=50).config.batch_size == 100
+    assert resolved(replay_size=40, learning_starts=30, envs_per_sampler=8).config.batch_size == 40
 
 
 def test_replay_takes_at_most_half_of_what_is_free() -> None:
@@ -153,5 +153,5 @@ def test_config_json_gives_the_same_settings_back(tmp_path: Path) -> None:
 
 def test_reasons_are_sentences_for_people() -> None:
     assert (
-        resolving.choose_samplers(16, 1).reason == "16 usable cores: 1 for the learner, 2 for evaluator and supervisor"
+        resolving.choose_samplers(16, 1).reason == "16 usable cores: 1 for the learner, 1 for evaluator and supervisor"
     )

@@ -33,7 +33,7 @@ from spreeze.envs.bounds import Bounds
 from spreeze.envs.fault import BadAnswer, EnvFault, first_not_finite
 from spreeze.envs.quiet import keep_native_mujoco_out_of_cwd, stdout_to_stderr
 from spreeze.envs.seeds import env_seed
-from spreeze.envs.source import EnvSource, install_command
+from spreeze.envs.source import EnvSource, entry_point_of, install_command
 from spreeze.errors import ConfigError, SpreezeError
 from spreeze.spec import EnvSpec, Step
 
@@ -53,6 +53,13 @@ def why_not(source: EnvSource, spec: EnvSpec) -> str | None:
     if source.env_id not in _ids():
         return f"envpool does not know {source.env_id}"
     return _difference(spec)
+
+
+def why_not_unasked(source: EnvSource) -> str | None:
+    """The classic tasks are solved in the seconds that importing EnvPool takes, and Gymnasium steps them fast enough."""
+    if entry_point_of(source.env_id).startswith("gymnasium.envs.classic_control"):
+        return "importing envpool takes longer than its speed gains on a task this light"
+    return None
 
 
 def make(source: EnvSource, spec: EnvSpec, num_envs: int, seed: int, render: bool) -> EnvPoolVecEnv:

@@ -35,6 +35,10 @@ def why_not(source: EnvSource, spec: EnvSpec) -> str | None:
     return None
 
 
+def why_not_unasked(source: EnvSource) -> str | None:
+    return None
+
+
 def make(source: EnvSource, spec: EnvSpec, num_envs: int, seed: int, render: bool) -> GymnasiumVecEnv:
     return GymnasiumVecEnv(source, spec, num_envs, seed, render)
 

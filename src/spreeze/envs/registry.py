@@ -29,6 +29,7 @@ class Backend(Protocol):
 
     def known_ids(self) -> Collection[str] | None: ...  # None: every environment that Gymnasium can make
     def why_not(self, source: EnvSource, spec: EnvSpec) -> str | None: ...  # None: it can step this one
+    def why_not_unasked(self, source: EnvSource) -> str | None: ...  # None: 'auto' may take it; asked before why_not
     def make(self, source: EnvSource, spec: EnvSpec, num_envs: int, seed: int, render: bool) -> VecEnv: ...
 
 
@@ -57,7 +58,8 @@ def choose_backend(source: EnvSource, requested: str = "auto", spec: EnvSpec | N
         return requested, "asked for"
     refusals: list[str] = []
     for name in BACKENDS:
-        refusal = find_backend(name).why_not(source, spec)
+        backend = find_backend(name)
+        refusal = backend.why_not_unasked(source) or backend.why_not(source, spec)
         if refusal is None:
             return name, "; ".join(refusals) or f"{name} knows {source.env_id}, with the same spaces and time limit"
         refusals.append(f"not {name}: {refusal}")

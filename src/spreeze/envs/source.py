@@ -57,7 +57,7 @@ class EnvSource:
         if data["pickled"] and pickled is None:
             raise ConfigError(
                 f"environment {data['env_id']!r} was given as a Python callable, which is not kept with a run; "
-                "call from Python with the callable, or train with --env 'module:callable' instead"
+                "call from Python with the callable, or train with 'module:callable' instead"
             )
         return EnvSource(str(data["env_id"]), pickled)
 
@@ -105,6 +105,14 @@ def registered_ids() -> list[str]:
     if _installed(BULLET_PACKAGE):
         _register_bullet()
     return list(registry)
+
+
+def entry_point_of(env_id: str) -> str:
+    """Where a registered id's code lies, as 'module:name'; '' for what is not registered."""
+    from gymnasium.envs.registration import registry
+
+    spec = registry.get(env_id)
+    return str(spec.entry_point) if spec is not None else ""
 
 
 def missing_for(env_id: str) -> str | None:
