@@ -60,18 +60,21 @@ class SsdFollower:
         return self._announced()
 
     def load(self, into: np.ndarray) -> WeightsStamp:
-        try:
-            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise WeightsError(f"{self._path}: {error.strerror}") from None
         header = bytearray(_HEADER.size)
         data = into.data.cast("B")
         try:
-            got = os.readv(fd, [header, data])
-            size_bytes = os.fstat(fd).st_size
+            got, size_bytes = self._read([header, data])
+        except OSError as error:
+            raise WeightsError(f"{self._path}: {error.strerror}") from None
+        return self._checked(header, data, got, size_bytes, len(into))
+
+    def _read(self, parts: list[bytearray | memoryview]) -> tuple[int, int]:
+        """-> bytes read, bytes that the file has."""
+        fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.readv(fd, parts), os.fstat(fd).st_size
         finally:
             os.close(fd)
-        return self._checked(header, data, got, size_bytes, len(into))
 
     def _checked(self, header: bytearray, data: memoryview, got: int, size_bytes: int, count: int) -> WeightsStamp:
         expected = _HEADER.size + 4 * count
@@ -82,7 +85,7 @@ class SsdFollower:
             raise WeightsError(f"{self._path}: holds {in_file} weights, this policy has {count}")
         if size_bytes != expected or got != expected:
             raise WeightsError(f"{self._path}: {size_bytes} bytes, expected {expected}")
-        header[_HEADER.size - 8 :] = bytes(8)
+        header[_HEADER.size - 8 : _HEADER.size - 4] = bytes(4)  # as it was when the checksum was taken
         if zlib.crc32(data, zlib.crc32(header)) != checksum:
             raise WeightsError(f"{self._path}: checksum does not fit, the file is damaged")
         return WeightsStamp(version, updates, published_ns)
