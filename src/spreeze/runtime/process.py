@@ -13,6 +13,7 @@ from pathlib import Path
 import spreeze
 from spreeze.roles.job import Job, write_job
 from spreeze.runtime.topology import wired_descriptors
+from spreeze.tuning.hardware import has_avx512
 
 
 class Child:
@@ -73,6 +74,10 @@ def _environment(threads: int) -> dict[str, str]:
     env = dict(os.environ)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
         env[name] = str(threads)
+    if has_avx512():
+        # NumPy's OpenBLAS takes its AVX2 kernels on AMD CPUs that have AVX-512. With the others a policy of 256-256
+        # acts for 8 observations in 24 us, not 45, and for 32 in 64, not 93 (AMD Zen 5, numpy 2.4).
+        env.setdefault("OPENBLAS_CORETYPE", "SKYLAKEX")
     env["PYTHONPATH"] = os.pathsep.join(_import_path())
     env["PYTHONUNBUFFERED"] = "1"
     return env

@@ -87,13 +87,23 @@ def find_machine(cgroup_root: Path = CGROUP_ROOT) -> Machine:
 
 
 def find_cpu_model() -> str:
+    return _read_cpuinfo("model name") or platform.processor() or platform.machine()
+
+
+def has_avx512() -> bool:
+    """All parts of AVX-512 that OpenBLAS's kernels for it use."""
+    return {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= set(_read_cpuinfo("flags").split())
+
+
+def _read_cpuinfo(key: str) -> str:
+    """What the first core says of itself; '' where nothing is said."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
+            if line.startswith(key):
                 return line.split(":", 1)[1].strip()
     except OSError:
         pass  # not Linux
-    return platform.processor() or platform.machine()
+    return ""
 
 
 def find_allowed_cores(logical: int) -> int:
