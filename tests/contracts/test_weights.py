@@ -140,22 +140,20 @@ def test_another_network_is_refused(way: str, tmp_path: Path) -> None:
 def test_loads_beside_a_publisher_that_never_rests(
     way: str, tmp_path: Path, start_publisher: Callable[..., subprocess.Popen]
 ) -> None:
-    count, last = 20_000, 2_000
+    count = 20_000
     link = WAYS[way](tmp_path, count)
     follower, into, seen = link.follower(), np.zeros(count, np.float32), [0]
-    process = start_publisher(way, link, count, 1, last)
+    process = start_publisher(way, link, count, 1, 10**6)
     deadline = time.monotonic() + WITHIN_S
-    while seen[-1] < last:
-        assert time.monotonic() < deadline, f"version {last} never came, the newest is {seen[-1]}"
-        if (announced := follower.version()) == seen[-1]:
+    while len(seen) < 300:
+        assert time.monotonic() < deadline, f"the newest version is still {seen[-1]}"
+        assert process.poll() is None
+        if (announced := follower.version()) <= seen[-1]:  # a file may be newer than what is announced
             continue
         loaded = follower.load(into)
         assert_whole(into, loaded)
         assert loaded.version >= announced
         seen.append(loaded.version)
-    assert process.wait(WITHIN_S) == 0
-    assert seen == sorted(seen)
-    assert len(seen) > 10, "the two never worked at the same time"
 
 
 def test_publishers_killed_at_random_moments(
