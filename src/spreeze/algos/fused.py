@@ -11,11 +11,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from spreeze.algos.linear import Linear, relu_backward_
 from spreeze.algos.nets import FlatParameters
-from spreeze.algos.products import affine, times_transposed, weight_grad
 from spreeze.weights.numpy_policy import LOG_STD_MAX, LOG_STD_MIN
 
-_relu_backward = torch.ops.aten.threshold_backward.grad_input
+Tape = list[list[Tensor]]  # for each copy the inputs of each layer
 
 
 class FusedMlp:
@@ -26,65 +26,57 @@ class FusedMlp:
         self.product_dtype = product_dtype
         self._converted = parameters.data.dtype is not product_dtype
         self._product_flat = parameters.data.to(product_dtype)  # the vector itself, where nothing is converted
-        self._layers = _by_copy(parameters, self._product_flat)
-        self._grads = _by_copy(parameters, parameters.grad)
+        self._copies = _layers_by_copy(parameters, self._product_flat)
 
     def refresh(self) -> None:
         if self._converted:
             self._product_flat.copy_(self.parameters.data)
 
-    def forward(self, inputs: Tensor, copies: int | None = None) -> tuple[Tensor, list[list[Tensor]]]:
-        """The tape: for each copy the inputs of each layer."""
+    def forward(self, inputs: Tensor, copies: int | None = None) -> tuple[Tensor, Tape]:
         first = inputs.to(self.product_dtype) if self._converted else inputs.contiguous()
         tapes, outputs = [], []
-        for layers in self._layers[:copies]:
+        for layers in self._copies[:copies]:
             hidden, tape = first, []
-            for weight, bias, relu in layers:
+            for layer in layers:
                 tape.append(hidden)
-                hidden = affine(hidden, weight, bias, relu)
+                hidden = layer.forward(hidden)
             tapes.append(tape)
             outputs.append(hidden)
         stacked = torch.stack(outputs) if len(outputs) > 1 else outputs[0].unsqueeze(0)
-        return (stacked.float() if self._converted else stacked), tapes
+        return (stacked.to(self.parameters.data.dtype) if self._converted else stacked), tapes
 
-    def backward(self, tape: list[list[Tensor]], grad_output: Tensor) -> None:
+    def backward(self, tape: Tape, grad_output: Tensor) -> None:
         rows = grad_output.shape[1]
-        whole = rows == tape[0][0].shape[0]
-        grad_output = grad_output.to(self.product_dtype)
-        for layers, grads, inputs, grad in zip(self._layers, self._grads, tape, grad_output.unbind(0), strict=False):
+        for layers, inputs, grad in zip(self._copies, tape, self._by_copy(grad_output), strict=False):
             for index in range(len(layers) - 1, -1, -1):
-                x = inputs[index] if whole else inputs[index][:rows]
-                grad_weight, grad_bias, _ = grads[index]
-                weight_grad(x, grad, grad_weight)
-                torch.sum(grad, 0, dtype=grad_bias.dtype, out=grad_bias)
+                x = inputs[index][:rows]
+                layers[index].backward(x, grad)
                 if index > 0:
-                    grad = times_transposed(grad, layers[index][0])
-                    _relu_backward(grad, x, 0, grad_input=grad)
+                    grad = layers[index].input_grad(grad)
+                    relu_backward_(x, grad)
 
-    def input_grad(self, tape: list[list[Tensor]], grad_output: Tensor, first_column: int) -> Tensor:
+    def input_grad(self, tape: Tape, grad_output: Tensor, first_column: int) -> Tensor:
         total = None
-        grad_output = grad_output.to(self.product_dtype)
-        for layers, inputs, grad in zip(self._layers, tape, grad_output.unbind(0), strict=False):
+        for layers, inputs, grad in zip(self._copies, tape, self._by_copy(grad_output), strict=False):
             for index in range(len(layers) - 1, 0, -1):
-                grad = times_transposed(grad, layers[index][0])
-                _relu_backward(grad, inputs[index], 0, grad_input=grad)
-            grad = times_transposed(grad, layers[0][0][first_column:])
+                grad = layers[index].input_grad(grad)
+                relu_backward_(inputs[index], grad)
+            grad = layers[0].input_grad(grad, first_column)
             total = grad if total is None else total.add_(grad)
         assert total is not None
         return total.to(self.parameters.data.dtype)
 
-
-class _Leaf(NamedTuple):
-    weight: Tensor  # (I, H)
-    bias: Tensor  # (H,)
-    relu: bool
+    def _by_copy(self, grad_output: Tensor) -> tuple[Tensor, ...]:
+        return grad_output.to(self.product_dtype).unbind(0)
 
 
-def _by_copy(parameters: FlatParameters, flat: Tensor) -> list[list[_Leaf]]:
-    layers = parameters.views(flat)
-    last = len(layers) - 1
+def _layers_by_copy(parameters: FlatParameters, flat: Tensor) -> list[list[Linear]]:
+    layers = list(zip(parameters.views(flat), parameters.grad_layers, strict=True))
     return [
-        [_Leaf(layer.weight[copy], layer.bias[copy], index < last) for index, layer in enumerate(layers)]
+        [
+            Linear(*(leaf[copy] for leaf in (*layer, *grads)), relu=index < len(layers) - 1)
+            for index, (layer, grads) in enumerate(layers)
+        ]
         for copy in range(parameters.copies)
     ]
 
