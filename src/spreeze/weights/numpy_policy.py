@@ -37,8 +37,9 @@ class PolicySpec:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise WeightsError(f"policy kind {self.kind!r} is unknown; known: {', '.join(KINDS)}")
-        if any(not isinstance(width, int) or width < 1 for width in (self.obs_size, self.action_size, *self.hidden)):
-            raise WeightsError(f"policy sizes must be whole numbers above 0, got {self}")
+        widths = (self.obs_size, self.action_size, *self.hidden)
+        if any(not isinstance(width, int) or not 0 < width <= _MOST_WEIGHTS for width in widths):
+            raise WeightsError(f"policy sizes must be whole numbers from 1 to {_MOST_WEIGHTS:,}, got {str(self)[:200]}")
         if self.weight_count > _MOST_WEIGHTS:
             raise WeightsError(f"a policy of {self.weight_count:,} weights is over the limit of {_MOST_WEIGHTS:,}")
 
