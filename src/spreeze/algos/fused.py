@@ -74,7 +74,9 @@ def _layers_by_copy(parameters: FlatParameters, flat: Tensor) -> list[list[Linea
     layers = list(zip(parameters.views(flat), parameters.grad_layers, strict=True))
     return [
         [
-            Linear(*(leaf[copy] for leaf in (*layer, *grads)), relu=index < len(layers) - 1)
+            Linear(
+                layer.weight[copy], layer.bias[copy], grads.weight[copy], grads.bias[copy], relu=index < len(layers) - 1
+            )
             for index, (layer, grads) in enumerate(layers)
         ]
         for copy in range(parameters.copies)
