@@ -37,25 +37,22 @@ def filled_replay(rows: int) -> Replay:
 
 
 @pytest.mark.parametrize("algo", ["sac", "td3", "ddpg"])
-def test_captured_updates_learn_what_eager_updates_learn(algo: str) -> None:
+def test_captured_updates_equal_eager_updates(algo: str) -> None:
     weights = []
     for make in (EagerUpdates, CapturedUpdates):
         replay = filled_replay(5_000)
         algorithm = make_algorithm(algo, 17, 6, make_config(algo), DEVICE)
         before = algorithm.policy_flat().clone()
         updates = make(algorithm, replay, 256)
-        torch.testing.assert_close(algorithm.policy_flat(), before, rtol=0, atol=0)  # capture left nothing behind
+        assert torch.equal(algorithm.policy_flat(), before)  # capture left nothing behind
         done = 0
-        while done < 40:
-            done += updates.run(40 - done)
+        while done < 43:  # bundles, and single updates for the rest
+            done += updates.run(43 - done)
         torch.cuda.synchronize()
-        moved = (algorithm.policy_flat() - before).abs().mean().item()
-        weights.append((algorithm.policy_flat() - before, moved))
-        assert done == 40
-    (eager, eager_moved), (captured, captured_moved) = weights
-    # their random numbers differ, so they agree in how far they went and, on average over the batches, where
-    assert captured_moved == pytest.approx(eager_moved, rel=0.2)
-    assert torch.nn.functional.cosine_similarity(eager, captured, dim=0).item() > 0.5
+        assert done == 43
+        assert not torch.equal(algorithm.policy_flat(), before)
+        weights.append(algorithm.policy_flat().clone())
+    assert torch.equal(*weights)
 
 
 def test_a_captured_draw_sees_rows_that_came_after_the_capture() -> None:

@@ -147,10 +147,10 @@ def make_filled_updates(resolved: Resolved) -> Updates:
     from spreeze.algos import make_algorithm
     from spreeze.learner.graphs import make_updates
     from spreeze.replay import Replay
-    from spreeze.roles.learner import _prepare_device
+    from spreeze.roles.learner import prepare_device
 
     config, layout = resolved.config, layout_of(resolved.spec)
-    on_device = _prepare_device(config)
+    on_device = prepare_device(config)
     replay = Replay(layout, config.replay_size, on_device, config.seed)
     generator = torch.Generator(on_device).manual_seed(config.seed)
     left = config.replay_size

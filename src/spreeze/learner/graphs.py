@@ -46,11 +46,13 @@ class CapturedUpdates:
         self._turn = 0
         self._queued: deque[torch.cuda.Event] = deque()
         before = {name: value.clone() for name, value in algorithm.state().items()}
+        draws_before = replay.generator.get_state()
         self._warm_up()
         self._single = [self._capture([turn]) for turn in range(algorithm.period)]
         self._bundle_size = _bundle_size(batch_size, algorithm.period)
         self._bundle = self._capture([turn % algorithm.period for turn in range(self._bundle_size)])
         algorithm.load(before)
+        replay.generator.set_state(draws_before)
 
     def run(self, most: int) -> int:
         self._wait_for_room()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from spreeze.algos import make_algorithm
+from spreeze.algos.allocation import keep_freed_memory
 from spreeze.board import Life
 from spreeze.config import RunConfig
 from spreeze.experience.packing import block_rows
@@ -25,7 +26,7 @@ _LEAD_STEPS = 2
 
 def run(job: Job, links: LearnerLinks, life: Life) -> None:
     config, cells = job.config, links.board.section("learner")
-    device = _prepare_device(config)
+    device = prepare_device(config)
     layout = layout_of(job.env_spec)
     replay = Replay(layout, config.replay_size, device, config.seed)
     fast = config.compile == "on"
@@ -55,11 +56,14 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
     loop.save(job.run_dir, algorithm.state())
 
 
-def _prepare_device(config: RunConfig) -> torch.device:
+def prepare_device(config: RunConfig) -> torch.device:
+    """Sets this process up for the updates of a resolved config."""
     device = torch.device(config.device)
     torch.set_num_threads(int(config.learner_threads))
     if device.type == "cuda":
         torch.cuda.set_device(device)
         torch.backends.cuda.matmul.allow_tf32 = True
         torch.backends.cudnn.allow_tf32 = True
+    else:
+        keep_freed_memory()
     return device
