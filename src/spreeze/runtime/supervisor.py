@@ -370,13 +370,13 @@ def _signals_noted(noted: list[int]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    latest: dict[int, float] = {}
+    noted_at: dict[int, float] = {}
 
     def note(number: int, frame: object) -> None:
         now = time.monotonic()
-        if now - latest.get(number, -math.inf) > SAME_SIGNAL_S:
+        if now - noted_at.get(number, -math.inf) > SAME_SIGNAL_S:
             noted.append(number)
-        latest[number] = now
+            noted_at[number] = now
 
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup asked for it to be ignored
