@@ -1,0 +1,165 @@
+"""Real samplers, whose environment's rows prove themselves, against a receiver in this process: no row is lost after
+its announcement, none doubled, torn or mixed, whoever is killed and whatever the environment does."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from running import HERE, Samplers, wait_for
+
+from spreeze.envs.counting_env import check_rows, episode_length, instances, places
+from spreeze.envs.seeds import env_seed, role_seed
+
+COUNTING = "spreeze.envs.counting_env:make_counting_env"
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Samplers]]:
+    monkeypatch.setattr(sys, "path", [str(HERE), *sys.path])  # children look where this process does
+    started: list[Samplers] = []
+
+    def make(env: str, count: int, **settings: Any) -> Samplers:
+        started.append(Samplers(tmp_path / f"run-{len(started)}", env, count, **settings))
+        return started[-1]
+
+    yield make
+    for samplers in started:
+        samplers.close()
+
+
+class Account:
+    """All rows of one sampler, checked as they come."""
+
+    def __init__(self, samplers: Samplers, index: int) -> None:
+        self._samplers, self._index = samplers, index
+        self._n_step, self._gamma = samplers.config.n_step, samplers.config.gamma
+        self._life_of: dict[int, int] = {}  # instance -> life of this sampler
+        self._next: dict[int, tuple[int, int]] = {}  # instance -> (episode, step) of its next row
+        self.rows_of_life: list[int] = []
+
+    def new_life(self) -> None:
+        life, config = len(self.rows_of_life), self._samplers.config
+        seed = role_seed(config.seed, self._index, life)
+        own = [env_seed(seed, env) for env in range(int(config.envs_per_sampler))]
+        assert not self._life_of.keys() & set(own), "a successor collects its predecessor's episodes again"
+        self._life_of |= dict.fromkeys(own, life)
+        self._next |= dict.fromkeys(own, (1, 0))
+        self.rows_of_life.append(0)
+
+    def drain(self) -> int:
+        rows = self._samplers.drain(self._index)
+        assert check_rows(rows, self._gamma, self._n_step) == []
+        assert set(instances(rows).tolist()) <= self._life_of.keys(), "rows of another sampler"
+        for instance, episode, step in places(rows).tolist():
+            assert (episode, step) == self._next[instance], "a row is missing, or came twice"
+            over = step + 1 == episode_length(episode)
+            self._next[instance] = (episode + 1, 0) if over else (episode, step + 1)
+            self.rows_of_life[self._life_of[instance]] += 1
+        return len(rows)
+
+    def drain_until(self, rows_of_latest_life: int) -> None:
+        def enough() -> bool:
+            self.drain()
+            return self.rows_of_life[-1] >= rows_of_latest_life
+
+        wait_for(f"{rows_of_latest_life} rows of sampler-{self._index}", enough)
+
+
+def test_samplers_killed_at_random_moments(start: Callable[..., Samplers]) -> None:
+    samplers, moments, lives = start(COUNTING, 2), random.Random(0), 6
+    accounts = [Account(samplers, index) for index in range(2)]
+    for index, account in enumerate(accounts):
+        account.new_life()
+        samplers.start(index)
+    for life in range(lives):
+        samplers.publish()
+        for index, account in enumerate(accounts):
+            account.drain_until(moments.randint(1, 3_000))
+            samplers.kill(index)
+            told = samplers.board.section(f"sampler-{index}").get("env_steps")
+            account.drain_until(1)
+            while account.drain():
+                pass
+            block = int(samplers.config.envs_per_sampler)
+            # a killed sampler may have announced one block that it could not count any more
+            assert told <= sum(account.rows_of_life) <= told + (life + 1) * block
+            if life < lives - 1:
+                account.new_life()
+                samplers.start(index)
+    assert all(min(account.rows_of_life) > 0 for account in accounts)
+
+
+def test_samplers_wait_for_a_slow_reader_and_go_on(start: Callable[..., Samplers]) -> None:
+    samplers = start(COUNTING, 1)
+    account, section = Account(samplers, 0), samplers.board.section("sampler-0")
+    account.new_life()
+    samplers.start(0)
+    capacity = samplers.topology.shape.row_capacity
+    wait_for("a full ring", lambda: section.get("env_steps") > capacity - 8)
+    account.drain()
+    assert section.get("env_steps") <= capacity + account.rows_of_life[0]
+    wait_for("its wait to be counted", lambda: section.get("ring_full_ns") > 0)
+    account.drain_until(capacity + 5_000)
+
+
+@pytest.mark.parametrize("n_step", [3])
+def test_rows_of_several_steps(start: Callable[..., Samplers], n_step: int) -> None:
+    samplers = start(COUNTING, 1, n_step=n_step)
+    account = Account(samplers, 0)
+    account.new_life()
+    samplers.start(0)
+    account.drain_until(5_000)
+
+
+def test_samplers_act_with_the_newest_weights(start: Callable[..., Samplers]) -> None:
+    samplers = start(COUNTING, 1)
+    account = Account(samplers, 0)
+    account.new_life()
+    samplers.start(0)
+    account.drain_until(100)
+    assert samplers.versions_seen == [0]
+    for _ in range(3):
+        version = samplers.publish()
+        wait_for("the new version's rows", lambda: account.drain() and samplers.versions_seen == [version])  # noqa: B023
+
+
+@pytest.mark.parametrize("make", ["make_raising", "make_nan", "make_infinite", "make_misshapen", "make_mistyped"])
+def test_an_environment_s_fault_makes_no_row(start: Callable[..., Samplers], make: str) -> None:
+    samplers = start(f"faulty_envs:{make}", 1)
+    section = samplers.board.section("sampler-0")
+    samplers.start(0)
+    rows: list[np.ndarray] = []
+
+    def several_faults() -> bool:
+        rows.append(samplers.drain(0))
+        return section.get("env_errors") > 5  # the last one may not be written down yet
+
+    wait_for("five faults", several_faults)
+    samplers.kill(0)
+    rows.append(samplers.drain(0))
+    together = np.concatenate(rows)
+    assert check_rows(together) == []
+    assert len(np.unique(places(together), axis=0)) == len(together) > 97
+    noted = [
+        json.loads(line) for line in (samplers.run_dir / "errors" / "sampler-0-env.jsonl").read_text().splitlines()
+    ]
+    assert len(noted) >= 5
+    assert {"env_id", "episode_step", "seed", "action", "cause"} <= noted[0].keys()
+    assert noted[0]["env_id"] == f"faulty_envs:{make}"
+
+
+def test_an_environment_that_never_works_ends_its_sampler(start: Callable[..., Samplers]) -> None:
+    samplers = start("faulty_envs:make_hopeless", 1)
+    child = samplers.start(0)
+    assert child.wait_gone(60.0)
+    assert child.exit_code() == 1
+    assert len(samplers.drain(0)) == 0
+    traceback = (samplers.run_dir / "errors" / "sampler-0.txt").read_text()
+    assert "the simulator never works" in traceback
