@@ -74,9 +74,8 @@ class Policy:
         if len(batch) > self._numpy.batch:
             self._numpy = self._sized(len(batch))
         action = self._numpy.act(batch) if deterministic else self._numpy.explore(batch)
-        scaled = (self._high + self._low) / 2 + action * ((self._high - self._low) / 2)
-        bounded = np.clip(scaled, self._low, self._high).astype(np.float32)
-        return bounded.reshape(*obs.shape[:-1], self.spec.action_size)
+        scaled = (self._high + self._low) / 2 + action * ((self._high - self._low) / 2)  # in float64: exact at the ends
+        return scaled.astype(np.float32).reshape(*obs.shape[:-1], self.spec.action_size)
 
     def _sized(self, batch: int) -> NumpyPolicy:
         numpy_policy = NumpyPolicy(self.spec, batch, self._seed)
