@@ -130,9 +130,10 @@ def test_samplers_act_with_the_newest_weights(start: Callable[..., Samplers]) ->
         wait_for("the new version's rows", lambda: account.drain() and samplers.versions_seen == [version])  # noqa: B023
 
 
+@pytest.mark.parametrize("n_step", [1, 3])
 @pytest.mark.parametrize("make", ["make_raising", "make_nan", "make_infinite", "make_misshapen", "make_mistyped"])
-def test_an_environment_s_fault_makes_no_row(start: Callable[..., Samplers], make: str) -> None:
-    samplers = start(f"faulty_envs:{make}", 1)
+def test_an_environment_s_fault_makes_no_row(start: Callable[..., Samplers], make: str, n_step: int) -> None:
+    samplers = start(f"faulty_envs:{make}", 1, n_step=n_step)
     section = samplers.board.section("sampler-0")
     samplers.start(0)
     rows: list[np.ndarray] = []
@@ -145,7 +146,7 @@ def test_an_environment_s_fault_makes_no_row(start: Callable[..., Samplers], mak
     samplers.kill(0)
     rows.append(samplers.drain(0))
     together = np.concatenate(rows)
-    assert check_rows(together) == []
+    assert check_rows(together, n_step=n_step) == []
     assert len(np.unique(places(together), axis=0)) == len(together) > 97
     noted = [
         json.loads(line) for line in (samplers.run_dir / "errors" / "sampler-0-env.jsonl").read_text().splitlines()

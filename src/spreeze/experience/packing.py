@@ -14,7 +14,7 @@ class Packer(Protocol):
 
     def before_step(self, obs: np.ndarray, action: np.ndarray) -> None: ...  # (K, O), (K, A)
     def after_step(self, step: Step) -> np.ndarray: ...  # -> rows (count, row_size), reused by the next step
-    def forget(self) -> None: ...  # the step was interrupted: nothing of it, or of what waits, becomes a row
+    def forget(self) -> int: ...  # the step was interrupted, what waits becomes no row either -> how many waited
 
 
 class OneStepPacker:
@@ -37,8 +37,8 @@ class OneStepPacker:
         np.multiply(~step.terminated, self._gamma, out=fields.discount)
         return self._rows if step.valid is None else self._rows[step.valid]
 
-    def forget(self) -> None:
-        return
+    def forget(self) -> int:
+        return 0
 
 
 class NStepPacker:
@@ -70,8 +70,10 @@ class NStepPacker:
                 count = self._fold(env, step, count, int(self._waiting[env]) if over else 1)
         return self._rows[:count]
 
-    def forget(self) -> None:
+    def forget(self) -> int:
+        waited = int(self._waiting.sum())
         self._waiting[:] = 0
+        return waited
 
     def _remember(self, env: int, reward: np.float32) -> None:
         place = self._newest[env] = (self._newest[env] + 1) % self._n

@@ -55,7 +55,7 @@ def run(job: Job, links: SamplerLinks, life: Life) -> None:
         try:
             step = vec.step(action)
         except EnvFault as fault:
-            packer.forget()
+            section.add("lost_rows", packer.forget())
             episodes.forget()
             obs = faults.recover(vec, fault)
             continue

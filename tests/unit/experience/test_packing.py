@@ -82,6 +82,7 @@ def test_one_step_keeps_what_it_was_told_before_the_environment_moved_on() -> No
     packer.before_step(obs, np.zeros((1, 1), np.float32))
     obs[:] = obs_of(2)
     assert packer.after_step(step(obs, [3])).tolist() == [row(1, 0, 2, 3, 0.5)]
+    assert packer.forget() == 0  # nothing ever waits
 
 
 # --- n steps ------------------------------------------------------------------------------------------------------
@@ -144,7 +145,8 @@ def test_an_interrupted_step_and_what_waits_become_no_rows() -> None:
     packer = NStepPacker(LAYOUT, 1, GAMMA, 2)
     act(packer, obs_of(1), [0], step(obs_of(2), [8]))
     packer.before_step(obs_of(2), np.zeros((1, 1), np.float32))
-    packer.forget()
+    assert packer.forget() == 1  # the one that waited; the interrupted one is counted by who interrupted it
+    assert packer.forget() == 0
     assert act(packer, obs_of(5), [0], step(obs_of(6), [4])) == []
     assert act(packer, obs_of(6), [0], step(obs_of(7), [2])) == [row(5, 0, 7, 5, 0.25)]
 
