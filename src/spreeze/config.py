@@ -24,11 +24,14 @@ Parse = Callable[[Any], Any]
 
 def _number(kind: type, low: float, high: float, what: str) -> Parse:
     def parse(value: Any) -> Any:
+        exact = value
         try:
-            number = kind(float(value)) if kind is int and isinstance(value, str) and "e" in value else kind(value)
+            if kind is int and isinstance(value, str) and "e" in value.lower():
+                exact = float(value)  # 1e6
+            number = kind(exact)
         except (TypeError, ValueError, OverflowError):
             raise ValueError(f"{value!r} is not {what}") from None
-        if isinstance(value, bool) or (isinstance(value, float) and number != value):
+        if isinstance(value, bool) or (isinstance(exact, float) and number != exact):
             raise ValueError(f"{value!r} is not {what}")
         if not (low <= number <= high) or math.isnan(number):
             raise ValueError(f"{value!r} is not {what}")
@@ -234,8 +237,8 @@ def load_config_file(path: str | Path) -> dict[str, Any]:
         raise ConfigError(f"--config {path}: {error.strerror}") from None
     except (ValueError, UnicodeDecodeError) as error:
         raise ConfigError(f"--config {path}: not a JSON file ({error})") from None
-    if not isinstance(data, dict) or "algo" not in data or not isinstance(data.get("auto"), dict):
-        raise ConfigError(f"--config {path}: expected the config.json of a run, with 'algo' and 'auto'")
+    if not _is_run_config(data):
+        raise ConfigError(f"--config {path}: expected the config.json of a run, with 'algo', 'auto' and 'adjusted'")
     names = {field.name for field in dataclasses.fields(RunConfig)}
     for key in data:
         if key not in names and key not in RUN_FACTS:
@@ -243,3 +246,10 @@ def load_config_file(path: str | Path) -> dict[str, Any]:
     asked = {**data, **dict.fromkeys(data["auto"], AUTO)}
     asked |= {name: change["asked"] for name, change in data.get("adjusted", {}).items()}
     return {name: asked[name] for name in names - {"run_dir"} if name in asked}
+
+
+def _is_run_config(data: Any) -> bool:
+    if not isinstance(data, dict) or "algo" not in data or not isinstance(data.get("auto"), dict):
+        return False
+    adjusted = data.get("adjusted", {})
+    return isinstance(adjusted, dict) and all(isinstance(c, dict) and "asked" in c for c in adjusted.values())

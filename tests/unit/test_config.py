@@ -71,6 +71,8 @@ def test_what_is_read(name: str, given_value: Any, value: Any) -> None:
         ("samplers", 1.5),
         ("samplers", True),
         ("samplers", "1.5"),
+        ("samplers", "1.5e0"),
+        ("samplers", "1e999"),
         ("steps", float("nan")),
         ("steps", float("inf")),
         ("gamma", "nan"),
@@ -130,6 +132,8 @@ def test_a_file_of_an_earlier_run(tmp_path: Path) -> None:
     [
         ([], "expected the config.json of a run"),
         ({"algo": "sac"}, "expected the config.json of a run"),
+        ({"algo": "sac", "auto": {}, "adjusted": []}, "expected the config.json of a run"),
+        ({"algo": "sac", "auto": {}, "adjusted": {"replay_size": {}}}, "expected the config.json of a run"),
         ({"algo": "sac", "auto": {}, "gama": 0.9}, "unknown setting 'gama'. Did you mean 'gamma'"),
     ],
 )
