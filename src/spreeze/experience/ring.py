@@ -122,11 +122,13 @@ class _RingReader:
         fence()
         announcements = self._announced(waiting)
         row_ends = announcements[:, ROW_END]
-        blocks = int(np.searchsorted(row_ends, self._row_tail + len(into), side="right"))
-        if blocks == 0:
-            return None
-        announcements = announcements[:blocks]
-        row_end = int(row_ends[blocks - 1])
+        blocks, row_end = waiting, row_ends.item(-1)
+        if row_end - self._row_tail > len(into):
+            blocks = int(row_ends.searchsorted(self._row_tail + len(into), side="right"))
+            if blocks == 0:
+                return None
+            announcements = announcements[:blocks]
+            row_end = row_ends.item(blocks - 1)
         count = row_end - self._row_tail
         if not 0 < count <= self._shape.row_capacity:
             raise ExperienceError(
@@ -134,7 +136,8 @@ class _RingReader:
                 "its memory was written by somebody else"
             )
         self._copy(count, into)
-        announcements[1:, ROW_END] -= announcements[:-1, ROW_END].copy()
+        if blocks > 1:
+            announcements[1:, ROW_END] -= announcements[:-1, ROW_END].copy()
         announcements[0, ROW_END] -= self._row_tail
         fence()
         self._row_tail = row_end
