@@ -56,7 +56,7 @@ def why_not(source: EnvSource, spec: EnvSpec) -> str | None:
 
 
 def why_not_unasked(source: EnvSource) -> str | None:
-    """The classic tasks are solved in the seconds that importing EnvPool takes, and Gymnasium steps them fast enough."""
+    """Classic tasks are solved in the seconds that importing EnvPool takes, and Gymnasium steps them fast enough."""
     if entry_point_of(source.env_id).startswith("gymnasium.envs.classic_control"):
         return "importing envpool takes longer than its speed gains on a task this light"
     return None
