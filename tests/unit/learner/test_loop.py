@@ -1,0 +1,159 @@
+"""The learner's loop with fakes around it: rows in, updates, weights out, each when pacing says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from spreeze.board import Board
+from spreeze.config import RunConfig
+from spreeze.errors import NotFiniteError
+from spreeze.learner.loop import LearnerLoop
+from spreeze.learner.pacing import make_pacing
+
+BATCH_SIZE, LEARNING_STARTS = 8, 20
+
+
+class Ages:
+    def report(self, cells: Any) -> None:
+        cells.set_float("transfer_age_ms_p50", 1.0)
+
+
+class Rows:
+    """Stands for Ingest: gives `at_once` rows with each poll, `in_all` of them."""
+
+    def __init__(self, at_once: int, in_all: int) -> None:
+        self.at_once, self.in_all = at_once, in_all
+        self.env_steps = self.drains = 0
+        self.ages = Ages()
+        self.seen: list[tuple[int, int]] = []  # (env steps, updates) at each poll
+
+    def poll(self, updates: int) -> int:
+        self.seen.append((self.env_steps, updates))
+        rows = min(self.at_once, self.in_all - self.env_steps)
+        self.env_steps += rows
+        self.drains += rows > 0
+        return rows
+
+
+class Updates:
+    """Does at most `bundle` updates at a time."""
+
+    def __init__(self, bundle: int) -> None:
+        self._bundle = bundle
+
+    def run(self, most: int) -> int:
+        assert most > 0
+        return min(most, self._bundle)
+
+
+class Publishing:
+    def __init__(self, trouble: Exception | None = None) -> None:
+        self.offers: list[int] = []
+        self.closed_with: int | None = None
+        self._trouble = trouble
+
+    def offer(self, updates: int) -> None:
+        if self._trouble is not None:
+            raise self._trouble
+        self.offers.append(updates)
+
+    def close(self, updates: int) -> None:
+        self.closed_with = updates
+
+
+class Life:
+    """Lets the loop go round a given number of times."""
+
+    def __init__(self, rounds: int) -> None:
+        self._left = rounds
+        self.beats = 0
+
+    def beat(self) -> None:
+        self.beats += 1
+
+    def stopping(self) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+
+class House:
+    def __init__(
+        self,
+        rounds: int,
+        rows: Rows,
+        ratio: float | str = "free",
+        steps: int | None = None,
+        bundle: int = 3,
+        trouble: Exception | None = None,
+    ) -> None:
+        self.cells = Board.create(1).section("learner")
+        self.rows, self.life, self.publishing = rows, Life(rounds), Publishing(trouble)
+        self.loop = LearnerLoop(
+            RunConfig.of({"steps": steps}),
+            self.cells,
+            self.life,  # type: ignore[arg-type]
+            make_pacing(ratio, BATCH_SIZE, LEARNING_STARTS, lead=4, steps=steps),
+            self.rows,  # type: ignore[arg-type]
+            Updates(bundle),
+            self.publishing,  # type: ignore[arg-type]
+        )
+
+    def work(self) -> House:
+        self.loop.work()
+        return self
+
+
+@pytest.mark.parametrize("ratio", [1.0, 8.0, 30.0])
+@pytest.mark.parametrize("at_once", [1, 7, 50])
+def test_rows_are_let_in_only_when_the_ratio_is_met(ratio: float, at_once: int) -> None:
+    house = House(400, Rows(at_once, 10_000), ratio).work()
+    assert house.loop.updates > 10
+    for env_steps, updates in house.rows.seen:
+        owed = max(0.0, ratio * (env_steps - LEARNING_STARTS))
+        assert 0 <= owed - updates * BATCH_SIZE < BATCH_SIZE
+
+
+def test_a_limit_of_steps_is_told_when_the_last_update_is_done() -> None:
+    house = House(200, Rows(7, 10_000), 16.0, steps=100).work()
+    assert house.cells.get("reached_steps") == 1
+    assert house.rows.env_steps == 105  # the block that reached it, and none after
+    assert house.loop.updates == 2 * (105 - LEARNING_STARTS)
+    unfinished = House(30, Rows(7, 10_000), 16.0, steps=100).work()
+    assert unfinished.rows.env_steps < 100
+    assert unfinished.cells.get("reached_steps") == 0
+
+
+def test_what_it_has_done_is_on_the_board() -> None:
+    house = House(100, Rows(10, 60), "free").work()
+    cells = house.cells
+    assert cells.get("env_steps") == house.rows.env_steps == 60
+    assert cells.get("drains") == 6
+    assert cells.get("updates") == house.loop.updates > 0
+    assert cells.get("first_update_ns") > 0
+    assert cells.get("env_steps_permitted") > 10**15
+    assert cells.get_float("transfer_age_ms_p50") == 1.0
+    assert house.life.beats == 100
+
+
+def test_weights_are_offered_also_while_it_waits_for_rows() -> None:
+    """The last updates before a long wait must reach the samplers without another update."""
+    house = House(50, Rows(30, 30), 8.0).work()
+    assert house.loop.updates == 10
+    assert house.publishing.offers.count(10) > 20
+    assert house.publishing.closed_with == 10
+
+
+def test_nothing_is_offered_before_the_first_update() -> None:
+    house = House(50, Rows(1, LEARNING_STARTS - 1)).work()
+    assert house.publishing.offers == []
+
+
+def test_weights_that_are_not_finite_end_the_loop() -> None:
+    house = House(100, Rows(10, 10_000), trouble=NotFiniteError("not finite"))
+    with pytest.raises(NotFiniteError):
+        house.work()
+    assert house.publishing.closed_with is None
