@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -50,6 +53,15 @@ class HopelessEnv(CountingEnv):
         raise RuntimeError("the simulator never works")
 
 
+class HangingEnv(CountingEnv):
+    """Never comes back from a step, and leaves a file that says so."""
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        Path(os.environ["FAULTY_ENVS_MARK"]).touch()
+        threading.Event().wait()
+        raise AssertionError("nobody sets that event")
+
+
 def make_raising(render_mode: str | None = None) -> gymnasium.Env:
     return FaultyEnv("raises")
 
@@ -68,6 +80,10 @@ def make_misshapen(render_mode: str | None = None) -> gymnasium.Env:
 
 def make_mistyped(render_mode: str | None = None) -> gymnasium.Env:
     return FaultyEnv("wrong type")
+
+
+def make_hanging(render_mode: str | None = None) -> gymnasium.Env:
+    return HangingEnv()
 
 
 def make_hopeless(render_mode: str | None = None) -> gymnasium.Env:

@@ -3,6 +3,7 @@ end."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -116,8 +117,14 @@ class Run:
         wait_for("every child to be gone", lambda: all(is_gone(pid) for pid in pids))
 
     def end(self) -> None:
+        """After a test, a failed one as well."""
         self.process.kill()
         self.process.wait()
+        for pid in self.all_pids():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process = psutil.Process(pid)
+                if "spreeze.runtime.child" in process.cmdline():  # and not somebody who has its number by now
+                    process.kill()
 
 
 class Samplers:
