@@ -32,7 +32,7 @@ _INT_CELLS = {
         "first_update_ns",
         "reached_steps",  # 1 when --steps is reached and every update that they allow is done
     ),
-    "evaluator": ("evaluations", "weights_version", "weights_failures", "solved_ns", "solved"),
+    "evaluator": ("evaluations", "evaluated_version", "weights_version", "weights_failures", "solved_ns", "solved"),
     "visualizer": ("frames", "weights_version", "weights_failures"),
     "sampler": (
         "env_steps",
@@ -61,7 +61,8 @@ _FLOAT_CELLS = {
     "sampler": (),
 }
 FIXED_ROLES = ("supervisor", "learner", "evaluator", "visualizer")
-STOP_NOW = 1
+STOP_TRAINING = 1  # samplers leave, the learner saves and leaves; the evaluator looks at what came out
+STOP_ALL = 2
 
 
 def role_kind(role: str) -> str:
@@ -137,7 +138,10 @@ class Board:
         return int(self._learner[self._permitted_index])
 
     def stopping(self) -> bool:
-        return bool(self._stop[self._stop_index])
+        return bool(self._stop[self._stop_index] >= STOP_TRAINING)
+
+    def ending(self) -> bool:
+        return bool(self._stop[self._stop_index] >= STOP_ALL)
 
 
 class Life:
@@ -162,4 +166,9 @@ class Life:
         self._section.set("ready", 1)
 
     def stopping(self) -> bool:
+        """Training is over: samplers and learner leave."""
         return self._board.stopping() or os.getppid() != self._parent_pid
+
+    def ending(self) -> bool:
+        """The run is over: everybody leaves."""
+        return self._board.ending() or os.getppid() != self._parent_pid

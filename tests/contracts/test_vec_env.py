@@ -231,17 +231,23 @@ def test_envpool_moves_as_gymnasium_does(env_id: str) -> None:
         assert step.terminated[0] == terminated
 
 
-@pytest.mark.parametrize("env_id", ["Pendulum-v1", "HalfCheetah-v5"])
+@pytest.mark.parametrize("env_id", ["Hopper-v5", "HalfCheetah-v5"])
 def test_auto_takes_envpool_where_it_knows_the_environment(env_id: str) -> None:
     need("envpool", env_id)
     assert choose_backend(EnvSource.of(env_id))[0] == "envpool"
 
 
+def test_auto_leaves_envpool_out_where_its_import_would_not_pay() -> None:
+    backend, reason = choose_backend(EnvSource.of("Pendulum-v1"))
+    assert backend == "gymnasium"
+    assert "importing envpool takes longer" in reason
+
+
 def test_envpool_is_refused_where_it_would_change_the_task() -> None:
-    need("envpool", "Pendulum-v1")
-    source = EnvSource.of("Pendulum-v1")
+    need("envpool", "HalfCheetah-v5")
+    source = EnvSource.of("HalfCheetah-v5")
     other_limit = dataclasses.replace(probe(source), max_episode_steps=100)
-    with pytest.raises(ConfigError, match="after 200 steps, Gymnasium after 100"):
+    with pytest.raises(ConfigError, match="after 1000 steps, Gymnasium after 100"):
         choose_backend(source, "envpool", other_limit)
     backend, reason = choose_backend(source, "auto", other_limit)
     assert backend == "gymnasium"

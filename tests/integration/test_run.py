@@ -78,6 +78,20 @@ def test_a_run_to_its_limit_of_steps(start: Callable[..., Run]) -> None:
     assert all({"wall_s", "kind", "reason"} <= event.keys() for event in run.lines("events.jsonl"))
     assert [path.name for path in (run.run_dir / "checkpoints").iterdir()] == [str(summary["updates"])]
     assert not (run.run_dir / "errors").exists()
+    last = run.lines("eval.jsonl")[-1]  # a run to a limit ends with its last weights evaluated
+    assert last["updates"] == summary["updates"]
+    assert summary["final_return"] == last["return_mean"]
+    assert spreeze.load_policy(run.run_dir)(np.zeros(3)).shape == (1,)
+    run.assert_nobody_left()
+
+
+def test_a_run_that_is_stopped_before_any_evaluation_leaves_a_policy(start: Callable[..., Run]) -> None:
+    run = start(learning_starts=5_000_000, replay_size=5_000_000)
+    wait_for("env steps", lambda: run.lines("metrics.jsonl")[-1:] and run.lines("metrics.jsonl")[-1]["env_steps"] > 0)
+    run.process.send_signal(signal.SIGINT)
+    assert run.wait_end() == 130
+    assert run.lines("eval.jsonl") == []
+    assert spreeze.load_policy(run.run_dir).about["return_mean"] is None
     run.assert_nobody_left()
 
 

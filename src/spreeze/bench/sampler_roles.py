@@ -15,7 +15,7 @@ import numpy as np
 from spreeze.algos import policy_spec_for
 from spreeze.bench.helper import START_WITHIN_S, last_lines
 from spreeze.bench.stepper import WARM_UP_SHARE
-from spreeze.board import STOP_NOW
+from spreeze.board import STOP_ALL
 from spreeze.envs.source import EnvSource
 from spreeze.errors import SpreezeError
 from spreeze.experience.ring import RingReceiver
@@ -67,7 +67,7 @@ class SamplerRoles:
         return rows / elapsed_s
 
     def close(self) -> None:
-        self._board.section("supervisor").set("stop", STOP_NOW)
+        self._board.section("supervisor").set("stop", STOP_ALL)
         self._signal_all(signal.SIGCONT)
         for child in self._children:
             if not child.wait_gone(_END_WITHIN_S):

@@ -36,10 +36,11 @@ def run(job: Job, links: EvaluatorLinks, life: Life) -> None:
 
     def go_on() -> bool:
         life.beat()
-        return not life.stopping()
+        return not life.ending()
 
     while go_on():
-        if time.monotonic() < due or not refresher.refresh():
+        # once training has stopped, its last weights are looked at without delay
+        if (time.monotonic() < due and not life.stopping()) or not refresher.refresh():
             time.sleep(_WAIT_S)
             continue
         due = time.monotonic() + job.config.eval_every
@@ -81,6 +82,7 @@ class _Evaluator:
         if target is not None and mean >= target and not cells.get("solved"):
             cells.set("solved_ns", time.monotonic_ns())
             cells.set("solved", 1)
+        cells.set("evaluated_version", int(record["weights_version"]))
         cells.add("evaluations", 1)
 
     def _act(self, obs: np.ndarray) -> np.ndarray:

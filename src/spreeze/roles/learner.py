@@ -19,6 +19,7 @@ from spreeze.roles.job import Job
 from spreeze.roles.links import LearnerLinks
 from spreeze.roles.reporting import report_event
 from spreeze.spec import layout_of
+from spreeze.weights.policy_file import POLICY_FILE, save_policy
 
 # samplers may be ahead of an exact ratio by this many of their steps: one on its way, one waiting
 _LEAD_STEPS = 2
@@ -54,6 +55,9 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
     life.ready()
     loop.work()
     loop.save(job.run_dir, algorithm.state())
+    if not (job.run_dir / POLICY_FILE).exists():  # a run too short for an evaluation leaves a policy as well
+        flat = algorithm.policy_flat().detach().cpu().numpy()
+        save_policy(job.run_dir, job.policy, job.env_spec, flat, {"updates": loop.updates, "return_mean": None})
 
 
 def prepare_device(config: RunConfig) -> torch.device:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from spreeze.algos import policy_spec_for
-from spreeze.board import role_kind
+from spreeze.board import STOP_ALL, STOP_TRAINING, role_kind
 from spreeze.config import RunConfig
 from spreeze.envs.registry import choose_backend, probe
 from spreeze.envs.source import EnvSource
@@ -45,6 +45,8 @@ START_WITHIN_S = 180.0  # a role's first sign that it works: imports, simulators
 SILENT_AT_MOST_S = {"sampler": 30.0, "evaluator": 60.0, "learner": 120.0}
 RESTARTS_AT_MOST, RESTARTS_WITHIN_S = 5, 60.0
 STOP_WITHIN_S = 60.0  # the learner saves meanwhile
+LAST_EVALUATION_WITHIN_S = 20.0
+LEAVE_WITHIN_S = 5.0
 SAME_SIGNAL_S = 0.3  # one Ctrl-C may arrive twice: timeout(1) and others send it to the process and to its group
 
 
@@ -203,13 +205,18 @@ class _Supervisor:
         if self._signals:
             number = self._signals[0]
             return _End("stopped", f"{signal.Signals(number).name} was received", 128 + number)
-        if self._board.section("evaluator").get("solved"):
-            return _End("solved", f"an evaluation's mean return reached {config.until_return:g}", 0)
+        if solved := self._solved():
+            return solved
         if self._board.section("learner").get("reached_steps"):
             return _End("finished", f"{config.steps} env steps were reached", 0)
         if config.seconds is not None and self._wall_s() >= config.seconds:
             return _End("finished", f"{config.seconds:g} seconds were reached", 0)
         return None
+
+    def _solved(self) -> _End | None:
+        if not self._board.section("evaluator").get("solved"):
+            return None
+        return _End("solved", f"an evaluation's mean return reached {self._config.until_return:g}", 0)
 
     def _heal(self) -> _End | None:
         """Replaces roles that died or hang; a run without its learner, or beyond the budget, ends."""
@@ -292,21 +299,54 @@ class _Supervisor:
     # --- stopping -------------------------------------------------------------------------------------------------
 
     def _stop(self, end: _End) -> _End:
-        """Everybody sees the flag: samplers and evaluator leave, the learner saves and leaves. -> how it ended"""
-        self._cells.set("stop", 1)
-        deadline = time.monotonic() + STOP_WITHIN_S
-        while left := [role for role, watched in self._roles.items() if watched.child.exit_code() is None]:
-            if len(self._signals) > 1:
-                reason = f"{end.reason}; a second signal ended it before everything was saved"
-                return _End(end.status, reason, end.exit_code)
-            if time.monotonic() > deadline:
-                self._recorder.event("warning", f"{', '.join(left)} did not stop within {STOP_WITHIN_S:.0f} s")
-                return _End("failed", "learner did not stop and save in time", 1) if "learner" in left else end
-            time.sleep(POLL_S)
+        """Samplers leave, the learner saves and leaves; where a limit was reached the last weights are evaluated; then
+        the evaluator leaves. -> how it ended"""
+        self._cells.set("stop", STOP_TRAINING)
+        trainers = [role for role in self._roles if role != "evaluator"]
+        if end.status != "finished":
+            self._cells.set("stop", STOP_ALL)
+        in_time = self._wait(lambda: not self._running(trainers), STOP_WITHIN_S)
+        end = self._judge_stop(end, self._running(trainers))
+        if end.status == "finished" and in_time:
+            end = self._evaluate_last(end)
+        self._cells.set("stop", STOP_ALL)
+        self._wait(lambda: not self._running(["evaluator"]), LEAVE_WITHIN_S)
+        return end
+
+    def _judge_stop(self, end: _End, left: list[str]) -> _End:
+        """What the stopping of samplers and learner makes of the end."""
+        if len(self._signals) > 1:
+            reason = f"{end.reason}; a second signal ended it before everything was saved"
+            return _End(end.status, reason, end.exit_code)
+        if left:
+            self._recorder.event("warning", f"{', '.join(left)} did not stop within {STOP_WITHIN_S:.0f} s")
+            return _End("failed", "learner did not stop and save in time", 1) if "learner" in left else end
         code = self._roles["learner"].child.exit_code()
         if end.status == "failed" or not code:
             return end
         return _End("failed", f"learner {describe_exit(code)} while it saved{self._last_words('learner')}", 1)
+
+    def _evaluate_last(self, end: _End) -> _End:
+        evaluator, version = self._board.section("evaluator"), self._board.section("learner").get("weights_version")
+
+        def over() -> bool:
+            return evaluator.get("evaluated_version") >= version or not self._running(["evaluator"])
+
+        if not self._wait(over, LAST_EVALUATION_WITHIN_S):
+            self._recorder.event("warning", f"the last weights were not evaluated in {LAST_EVALUATION_WITHIN_S:.0f} s")
+        return self._solved() or end
+
+    def _wait(self, condition: Callable[[], bool], within_s: float) -> bool:
+        """Until the condition holds; False when time is over or one more signal says to end at once."""
+        deadline = time.monotonic() + within_s
+        while not condition():
+            if time.monotonic() > deadline or len(self._signals) > 1:
+                return False
+            time.sleep(POLL_S)
+        return True
+
+    def _running(self, roles: list[str]) -> list[str]:
+        return [role for role in roles if self._roles[role].child.exit_code() is None]
 
     def _broken(self, error: Exception) -> _End:
         """A fault of the supervisor itself, for example no process could be started."""
