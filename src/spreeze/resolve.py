@@ -16,8 +16,11 @@ from spreeze.errors import ConfigError
 from spreeze.spec import EnvSpec, layout_of
 from spreeze.tuning.hardware import Gpu, Machine
 
-LIGHT_ENVS_PER_SAMPLER = 32  # one call of the policy for 32 observations costs 6 times that for one
+# One call of the policy for 16 observations costs 4 times that for one; with more environments than that their memory
+# no longer fits into the cache beside the policy's weights (docs/decisions/0004-envs-per-sampler.md).
+ENVS_PER_SAMPLER = 16
 BULLET_ENVS_PER_SAMPLER = 8  # a physics server each, and a step slow enough that the policy's call hardly counts
+ENVPOOL_ENVS_PER_SAMPLER = 32  # native code has no loop in Python to pay for
 BATCH_SIZE_CPU = 64
 BATCH_SIZE_CUDA = 8192  # below it a GPU's update takes as long, so a smaller batch is thrown away speed
 REPLAY_MEMORY_SHARE = 0.5  # of what is free where replay lies; the rest is for networks, workspaces and other roles
@@ -89,13 +92,14 @@ def resolve(config: RunConfig, spec: EnvSpec, machine: Machine, backend: Choice)
     device = settle("device", choose_device(machine))
     check_device(device, machine)
     on_gpu = device.startswith("cuda")
+    env_backend = settle("env_backend", backend)
     learner_threads = settle("learner_threads", choose_learner_threads(on_gpu, machine.cores))
     numbers = {
-        "env_backend": settle("env_backend", backend),
+        "env_backend": env_backend,
         "device": device,
         "learner_threads": learner_threads,
         "samplers": settle("samplers", choose_samplers(machine.cores, learner_threads)),
-        "envs_per_sampler": settle("envs_per_sampler", choose_envs_per_sampler(spec.env_id)),
+        "envs_per_sampler": settle("envs_per_sampler", choose_envs_per_sampler(spec.env_id, env_backend)),
         "batch_size": settle("batch_size", choose_batch_size(on_gpu, config.replay_size)),
         "precision": settle("precision", choose_precision(on_gpu)),
         "compile": settle("compile", Choice("on", "fused and captured updates compute the same, faster")),
@@ -152,10 +156,12 @@ def choose_samplers(cores: int, learner_threads: int) -> Choice:
     return Choice(samplers, f"{cores} usable cores: {learner_threads} for the learner{others}")
 
 
-def choose_envs_per_sampler(env_id: str) -> Choice:
+def choose_envs_per_sampler(env_id: str, backend: str) -> Choice:
+    if backend == "envpool":
+        return Choice(ENVPOOL_ENVS_PER_SAMPLER, "EnvPool steps them in one native call")
     if "Bullet" in env_id:
         return Choice(BULLET_ENVS_PER_SAMPLER, "each PyBullet environment is a physics server of its own")
-    return Choice(LIGHT_ENVS_PER_SAMPLER, "one call of the policy serves them all")
+    return Choice(ENVS_PER_SAMPLER, "one call of the policy serves them all, and their memory fits into the cache")
 
 
 def choose_batch_size(on_gpu: bool, replay_size: int) -> Choice:

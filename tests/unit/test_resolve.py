@@ -104,7 +104,7 @@ def test_bullet_environments_are_fewer_a_sampler() -> None:
     [
         ({"replay_size": 5000}, "--learning-starts 10000"),
         ({"replay_size": 500, "learning_starts": 100, "batch_size": 501}, "--batch-size 501"),
-        ({"replay_size": 500, "learning_starts": 100, "samplers": 20}, "--samplers times --envs-per-sampler 640"),
+        ({"replay_size": 500, "learning_starts": 100, "samplers": 40}, "--samplers times --envs-per-sampler 640"),
     ],
 )
 def test_numbers_that_exclude_each_other_are_refused(settings: dict, flag: str) -> None:
