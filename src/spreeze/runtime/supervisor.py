@@ -156,9 +156,9 @@ class _Supervisor:
         for role in ("learner", *(f"sampler-{k}" for k in range(int(self._config.samplers))), "evaluator"):
             self._roles[role] = _Watched(self._spawn(role))
         for name, choice in self._resolved.auto.items():
-            self._recorder.event("choice", choice.reason, setting=name, value=choice.value)
+            self._recorder.event("choice", f"{name} {choice.value}: {choice.reason}", setting=name, value=choice.value)
         for name, adjusted in self._resolved.adjusted.items():
-            self._recorder.event("warning", adjusted.reason, setting=name, value=adjusted.value)
+            self._recorder.event("warning", f"{name} {adjusted.value}: {adjusted.reason}", setting=name, value=adjusted.value)
 
     def _spawn(self, role: str) -> Child:
         job = Job(
