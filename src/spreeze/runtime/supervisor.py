@@ -157,8 +157,8 @@ class _Supervisor:
             self._roles[role] = _Watched(self._spawn(role))
         for name, choice in self._resolved.auto.items():
             self._recorder.event("choice", f"{name} {choice.value}: {choice.reason}", setting=name, value=choice.value)
-        for name, adjusted in self._resolved.adjusted.items():
-            self._recorder.event("warning", f"{name} {adjusted.value}: {adjusted.reason}", setting=name, value=adjusted.value)
+        for name, change in self._resolved.adjusted.items():
+            self._recorder.event("warning", f"{name} {change.value}: {change.reason}", setting=name, value=change.value)
 
     def _spawn(self, role: str) -> Child:
         job = Job(
