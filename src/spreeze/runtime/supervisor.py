@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import signal
 import sys
-import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +31,7 @@ from spreeze.resolve import Choice, Resolved, resolve
 from spreeze.roles.job import Job
 from spreeze.run_folder import make_run_dir
 from spreeze.runtime.process import Child, describe_exit
+from spreeze.runtime.signals import signals_noted
 from spreeze.runtime.topology import Topology, connect
 from spreeze.spec import layout_of
 from spreeze.tuning.hardware import Machine, find_machine, visible_gpus
@@ -47,7 +45,6 @@ RESTARTS_AT_MOST, RESTARTS_WITHIN_S = 5, 60.0
 STOP_WITHIN_S = 60.0  # the learner saves meanwhile
 LAST_EVALUATION_WITHIN_S = 20.0
 LEAVE_WITHIN_S = 5.0
-SAME_SIGNAL_S = 0.3  # one Ctrl-C may arrive twice: timeout(1) and others send it to the process and to its group
 
 
 @dataclass
@@ -123,7 +120,7 @@ class _Supervisor:
         self._metrics_due = time.monotonic() + METRICS_EVERY_S
 
     def run(self) -> Result:
-        with _signals_noted(self._signals):
+        with signals_noted(self._signals):
             try:
                 self._start()
                 end = self._stop(self._watch())
@@ -402,31 +399,6 @@ class _Supervisor:
 
     def _wall_s(self) -> float:
         return (time.monotonic_ns() - self._started_ns) / 1e9
-
-
-@contextmanager
-def _signals_noted(noted: list[int]) -> Iterator[None]:
-    """SIGINT, SIGTERM and SIGHUP end the run in order while the block runs; only a program's main thread may do so."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    noted_at: dict[int, float] = {}
-
-    def note(number: int, frame: object) -> None:
-        now = time.monotonic()
-        if now - noted_at.get(number, -math.inf) > SAME_SIGNAL_S:
-            noted.append(number)
-            noted_at[number] = now
-
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup asked for it to be ignored
-        numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, note) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _write_json(path: Path, document: dict[str, Any]) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from spreeze.runtime import supervisor
-from spreeze.runtime.supervisor import SAME_SIGNAL_S, _signals_noted
+from spreeze.runtime import signals
+from spreeze.runtime.signals import SAME_SIGNAL_S, signals_noted
 
 
 class Clock:
@@ -26,7 +26,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(supervisor, "time", clock)
+    monkeypatch.setattr(signals, "time", clock)
     return clock
 
 
@@ -46,7 +46,7 @@ def send(*numbers: int) -> None:
 def test_one_ctrl_c_that_arrives_twice_is_one(clock: Clock) -> None:
     """timeout(1) sends it to the process and to its group."""
     noted: list[int] = []
-    with _signals_noted(noted):
+    with signals_noted(noted):
         send(signal.SIGINT)
         clock.now_s += SAME_SIGNAL_S / 2
         send(signal.SIGINT)
@@ -58,7 +58,7 @@ def test_one_ctrl_c_that_arrives_twice_is_one(clock: Clock) -> None:
 
 def test_a_key_that_is_held_down_counts_again_and_again(clock: Clock) -> None:
     noted: list[int] = []
-    with _signals_noted(noted):
+    with signals_noted(noted):
         for _ in range(10):
             send(signal.SIGINT)
             clock.now_s += SAME_SIGNAL_S * 0.6
@@ -67,7 +67,7 @@ def test_a_key_that_is_held_down_counts_again_and_again(clock: Clock) -> None:
 
 def test_another_signal_counts_at_once(clock: Clock) -> None:
     noted: list[int] = []
-    with _signals_noted(noted):
+    with signals_noted(noted):
         send(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     assert noted == [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
@@ -76,7 +76,7 @@ def test_nohup_is_respected(clock: Clock) -> None:
     noted: list[int] = []
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with _signals_noted(noted):
+        with signals_noted(noted):
             send(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
@@ -87,7 +87,7 @@ def test_elsewhere_than_in_the_main_thread_signals_are_left_alone(handlers: dict
     inside: list[object] = []
 
     def look() -> None:
-        with _signals_noted([]):
+        with signals_noted([]):
             inside.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=look)
