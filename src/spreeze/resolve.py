@@ -20,7 +20,7 @@ from spreeze.tuning.hardware import Gpu, Machine
 # no longer fits into the cache beside the policy's weights (docs/decisions/0004-envs-per-sampler.md).
 ENVS_PER_SAMPLER = 16
 BULLET_ENVS_PER_SAMPLER = 8  # a physics server each, and a step slow enough that the policy's call hardly counts
-ENVPOOL_ENVS_PER_SAMPLER = 32  # native code has no loop in Python to pay for
+ENVPOOL_ENVS_PER_SAMPLER = 64  # two halves of 32: the engine steps one while the policy acts for the other
 BATCH_SIZE_CPU = 64
 BATCH_SIZE_CUDA = 8192  # below it a GPU's update takes as long, so a smaller batch is thrown away speed
 REPLAY_MEMORY_SHARE = 0.5  # of what is free where replay lies; the rest is for networks, workspaces and other roles

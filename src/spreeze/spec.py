@@ -70,7 +70,9 @@ class VecEnv(Protocol):
     num_envs: int
 
     def reset(self, seed: int | None = None) -> np.ndarray: ...  # -> obs (K, O) float32
-    def step(self, action: np.ndarray) -> Step: ...  # action (K, A) float32 in [-1, 1]
+    def step(self, action: np.ndarray) -> Step: ...  # action (K, A) float32 in [-1, 1]: begin, then finish
+    def begin(self, action: np.ndarray) -> None: ...  # an engine with threads of its own steps from here on
+    def finish(self) -> Step: ...  # of the step that has begun
     def recover(self, fault: Any) -> np.ndarray: ...  # after an EnvFault: -> obs (K, O) of new episodes in all K
     def render(self) -> np.ndarray: ...  # -> (H, W, 3) uint8 of the first environment
     def close(self) -> None: ...

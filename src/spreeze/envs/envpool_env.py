@@ -37,6 +37,7 @@ from spreeze.envs.source import EnvSource, entry_point_of, install_command
 from spreeze.errors import ConfigError, SpreezeError
 from spreeze.spec import EnvSpec, Step
 
+GROUPS = 2  # the engine's thread steps one half of a sampler's environments while Python acts for the other
 NATIVE_MUJOCO = "envpool.mujoco.mujoco_gym_envpool"
 
 
@@ -86,6 +87,7 @@ class EnvPoolVecEnv:
         self._ended = np.zeros(num_envs, bool)  # in the last step: their next one only resets
         self._any_ended = False
         self._ready = False
+        self._begun_action = np.zeros(self._action_shape, np.float32)
         self._pool = self._make()
         self._bounds = Bounds(spec, self._pool.action_space.dtype)
 
@@ -96,10 +98,22 @@ class EnvPoolVecEnv:
         return self._begin()
 
     def step(self, action: np.ndarray) -> Step:
+        self.begin(action)
+        return self.finish()
+
+    def begin(self, action: np.ndarray) -> None:
         if not self._ready or action.shape != self._action_shape:
             self._refuse(action)
+        self._begun_action = action.copy()
         try:
-            obs, reward, terminated, truncated, info = self._pool.step(self._bounds(action))
+            self._pool.send(self._bounds(action))
+        except Exception as cause:
+            self._fail(0, int(self._elapsed[0]) + 1, action, cause, lost_rows=0)
+
+    def finish(self) -> Step:
+        action = self._begun_action
+        try:
+            obs, reward, terminated, truncated, info = self._pool.recv(reset=False, return_info=True)
         except Exception as cause:
             self._fail(0, int(self._elapsed[0]) + 1, action, cause, lost_rows=0)
         self._elapsed = info["elapsed_step"]

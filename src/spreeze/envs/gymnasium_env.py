@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import gymnasium
 
 NEVER = 2**62
+GROUPS = 1  # everything happens in the caller's thread
 
 
 def known_ids() -> Collection[str] | None:
@@ -113,6 +114,13 @@ class GymnasiumVecEnv:
         for index in range(self.num_envs):
             self._begin(index, obs[index], reseed=first)
         return self._begun(obs)
+
+    def begin(self, action: np.ndarray) -> None:
+        """Nothing happens before finish: the caller leaves `action` as it is until then."""
+        self._begun_action = action
+
+    def finish(self) -> Step:
+        return self.step(self._begun_action)
 
     def step(self, action: np.ndarray) -> Step:
         if not self._ready or action.shape != self._action_shape:

@@ -27,6 +27,8 @@ BACKENDS = {
 class Backend(Protocol):
     """What the module of an engine offers."""
 
+    GROUPS: int  # a sampler's environments are made in so many VecEnvs, stepped in turn
+
     def known_ids(self) -> Collection[str] | None: ...  # None: every environment that Gymnasium can make
     def why_not(self, source: EnvSource, spec: EnvSpec) -> str | None: ...  # None: it can step this one
     def why_not_unasked(self, source: EnvSource) -> str | None: ...  # None: 'auto' may take it; asked before why_not

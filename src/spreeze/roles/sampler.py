@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from pathlib import Path
 
@@ -10,15 +11,16 @@ import numpy as np
 
 from spreeze.board import RETURNS_KEPT, Board, Life, Section
 from spreeze.envs.fault import EnvFault
-from spreeze.envs.registry import make_vec_env
-from spreeze.envs.seeds import role_seed
+from spreeze.envs.registry import find_backend, make_vec_env
+from spreeze.envs.seeds import env_seed, role_seed
 from spreeze.errors import EnvError
-from spreeze.experience.packing import make_packer
+from spreeze.experience.packing import Packer, make_packer
 from spreeze.experience.ring import RingSender, Stamp
 from spreeze.metrics.lines import append_line
 from spreeze.roles.job import Job
 from spreeze.roles.links import SamplerLinks
 from spreeze.spec import Step, VecEnv, layout_of
+from spreeze.weights.link import WeightsStamp
 from spreeze.weights.numpy_policy import NumpyPolicy
 from spreeze.weights.refresh import Refresher
 
@@ -28,43 +30,89 @@ _WAIT_S = 0.0005  # for room in the ring, or for pacing
 
 def run(job: Job, links: SamplerLinks, life: Life) -> None:
     config, section = job.config, links.board.section(job.role)
-    index, num_envs = int(job.role.removeprefix("sampler-")), int(config.envs_per_sampler)
-    life_number = section.get("lives")  # a replaced sampler must not collect its predecessor's episodes again
-    section.add("lives", 1)
-    vec = make_vec_env(
-        job.env, config.env_backend, num_envs, role_seed(config.seed, index, life_number), spec=job.env_spec
-    )
-    noise_seed = int(np.random.SeedSequence([config.seed, index, life_number]).generate_state(1)[0])
-    policy = NumpyPolicy(job.policy, num_envs, noise_seed)
-    packer = make_packer(layout_of(job.env_spec), num_envs, config.gamma, config.n_step)
-    actor = _Actor(
-        policy, _noise_scales(config.exploration_noise, index, num_envs, int(config.samplers)), noise_seed + 1
-    )
+    policy = NumpyPolicy(job.policy, int(config.envs_per_sampler), _noise_seed(job, section))
     refresher = Refresher(links.weights, policy, section)
     pace = _Pace(links.board, section, links.rows, life, config.learning_starts, config.steps)
-    episodes = _Episodes(section, num_envs)
     faults = _EnvFaults(job.run_dir, job.role, section)
-
-    obs = vec.reset()
+    groups = _make_groups(job, section, policy)
+    section.add("lives", 1)
+    for group in groups:
+        group.begin(refresher.stamp)
     life.ready()
-    while pace.wait_for_turn():
-        refresher.refresh()
-        action = actor.act(obs, refresher.stamp.version)
-        packer.before_step(obs, action)
-        stepped_ns = time.monotonic_ns()
-        try:
-            step = vec.step(action)
-        except EnvFault as fault:
-            section.add("lost_rows", packer.forget())
-            episodes.forget()
-            obs = faults.recover(vec, fault)
-            continue
-        rows = packer.after_step(step)
-        if len(rows) and not pace.send(rows, Stamp(*refresher.stamp), stepped_ns):
+    for group in itertools.cycle(groups):
+        if not pace.wait_for_turn():
             break
-        episodes.count(step)
-        obs = step.obs
-    vec.close()
+        refresher.refresh()
+        try:
+            rows = group.finish()
+        except EnvFault as fault:
+            section.add("lost_rows", group.forget())
+            group.obs = faults.recover(group.vec, fault)
+        else:
+            if len(rows) and not pace.send(rows, Stamp(*group.stamp), group.stepped_ns):
+                break
+        group.begin(refresher.stamp)
+    for group in groups:
+        group.vec.close()
+
+
+def _noise_seed(job: Job, section: Section) -> int:
+    """Of the actions; a replaced sampler must not draw its predecessor's."""
+    address = [job.config.seed, _index(job), section.get("lives")]
+    return int(np.random.SeedSequence(address).generate_state(1)[0])
+
+
+def _index(job: Job) -> int:
+    return int(job.role.removeprefix("sampler-"))
+
+
+def _make_groups(job: Job, section: Section, policy: NumpyPolicy) -> list[_Group]:
+    """One group of K environments; or, where the engine steps by itself, two of K/2: it steps the one while the policy
+    acts for the other."""
+    config, num_envs, life_number = job.config, int(job.config.envs_per_sampler), section.get("lives")
+    count = find_backend(config.env_backend).GROUPS
+    count = count if num_envs % count == 0 else 1
+    size = num_envs // count
+    noise_scales = _noise_scales(config.exploration_noise, _index(job), num_envs, int(config.samplers))
+    seed = role_seed(config.seed, _index(job), life_number)
+    groups = []
+    for first in range(0, num_envs, size):
+        vec = make_vec_env(job.env, config.env_backend, size, env_seed(seed, first), spec=job.env_spec)
+        actor = _Actor(policy, noise_scales[first : first + size], _noise_seed(job, section) + 1 + first)
+        packer = make_packer(layout_of(job.env_spec), size, config.gamma, config.n_step)
+        groups.append(_Group(vec, actor, packer, _Episodes(section, size)))
+    return groups
+
+
+class _Group:
+    """Environments that are stepped together, and what is known of the step that they are at."""
+
+    def __init__(self, vec: VecEnv, actor: _Actor, packer: Packer, episodes: _Episodes) -> None:
+        self.vec = vec
+        self.obs = vec.reset()
+        self.stamp = WeightsStamp(0, 0, 0)
+        self.stepped_ns = 0
+        self._actor = actor
+        self._packer = packer
+        self._episodes = episodes
+
+    def begin(self, stamp: WeightsStamp) -> None:
+        action = self._actor.act(self.obs, stamp.version)
+        self._packer.before_step(self.obs, action)
+        self.stamp, self.stepped_ns = stamp, time.monotonic_ns()
+        self.vec.begin(action)
+
+    def finish(self) -> np.ndarray:  # -> rows (count, row_size)
+        step = self.vec.finish()
+        rows = self._packer.after_step(step)
+        self._episodes.count(step)
+        self.obs = step.obs
+        return rows
+
+    def forget(self) -> int:
+        """The step that has begun came to nothing. -> env steps that are lost with it"""
+        self._episodes.forget()
+        return self._packer.forget()
 
 
 class _Actor:
@@ -74,7 +122,7 @@ class _Actor:
         self._policy = policy
         self._noise_scales = noise_scales
         self._rng = np.random.default_rng(seed)
-        self._random = np.zeros((policy.batch, policy.spec.action_size), np.float32)
+        self._random = np.zeros((len(noise_scales), policy.spec.action_size), np.float32)
 
     def act(self, obs: np.ndarray, version: int) -> np.ndarray:
         if version > 0:
