@@ -29,6 +29,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from spreeze.envs import mujoco_lean
 from spreeze.envs.bounds import Bounds
 from spreeze.envs.fault import BadAnswer, EnvFault, first_not_finite
 from spreeze.envs.quiet import keep_native_mujoco_out_of_cwd, stdout_to_stderr
@@ -57,9 +58,14 @@ def why_not(source: EnvSource, spec: EnvSpec) -> str | None:
 
 
 def why_not_unasked(source: EnvSource) -> str | None:
-    """Classic tasks are solved in the seconds that importing EnvPool takes, and Gymnasium steps them fast enough."""
-    if entry_point_of(source.env_id).startswith("gymnasium.envs.classic_control"):
+    """Classic tasks are solved in the seconds that importing EnvPool takes. Gymnasium's MuJoCo tasks run at the
+    physics' own rate without it, and its threads would take the learner's core
+    (docs/decisions/0005-two-halves-for-native-engines.md)."""
+    entry_point = entry_point_of(source.env_id)
+    if entry_point.startswith("gymnasium.envs.classic_control"):
         return "importing envpool takes longer than its speed gains on a task this light"
+    if mujoco_lean.knows(entry_point):
+        return "Gymnasium's task is stepped as fast without its Python, and leaves the learner its core"
     return None
 
 

@@ -95,6 +95,11 @@ class _Columns:
         return np.frombuffer(b"".join(self._pieces)).reshape(self._shape)
 
 
+def knows(entry_point: str) -> bool:
+    """Whether there are formulas for a task, by its registered entry point ('module:Class')."""
+    return entry_point.removeprefix(_TASKS).replace(":", ".") in FORMULAS
+
+
 def _common_formula(envs: Sequence[Any]) -> Formula | None:
     formula = _formula_of(envs[0])
     for env in envs[1:]:
