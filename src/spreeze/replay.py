@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from spreeze.errors import SpreezeError
+from spreeze.gather import find_gather
 from spreeze.spec import Batch, Layout
 
 _MANY = 2**62  # modulo any size that fits into memory this is uniform to better than 1e-9
@@ -37,6 +38,7 @@ class Replay:
         # the same size where a captured graph can read it
         self.device_size = torch.zeros((), dtype=torch.int64, device=self.device)
         self._drawn: dict[int, tuple[Tensor, Tensor, Batch]] = {}
+        self._gather_rows = find_gather(self.device)
 
     def extend(self, rows: Tensor) -> None:
         """Append rows (n, row_size), from this device or the CPU; the oldest make room."""
@@ -59,12 +61,13 @@ class Replay:
         """
         index, drawn, batch = self._drawn.get(count) or self._prepare(count)
         if self.device.type == "cuda":
-            index.random_(0, _MANY, generator=self.generator).remainder_(self.device_size.clamp(min=1))
+            index.random_(0, _MANY, generator=self.generator)
+            self._gather_rows(self.rows, index, self.device_size, drawn)
         elif self.size:
             index.random_(0, self.size, generator=self.generator)
+            torch.index_select(self.rows, 0, index, out=drawn)
         else:
             raise ReplayError("replay is empty: extend it before a draw")
-        torch.index_select(self.rows, 0, index, out=drawn)
         return batch
 
     def _prepare(self, count: int) -> tuple[Tensor, Tensor, Batch]:
