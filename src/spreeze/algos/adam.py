@@ -16,7 +16,7 @@ class Adam:
         self.first_moment = torch.zeros_like(data)
         self.second_moment = torch.zeros_like(data)
         self.steps = torch.zeros((), device=data.device)  # on the device: a captured graph counts on
-        self._lr = lr
+        self.lr = lr
         piece = _CUDA_PIECE if data.is_cuda else max(1, data.numel())
         vectors = (data, grad, self.first_moment, self.second_moment)
         self._pieces = [list(vector.split(piece)) for vector in vectors]
@@ -32,7 +32,7 @@ class Adam:
             second_moment,
             [],
             self._piece_steps,
-            lr=self._lr,
+            lr=self.lr,
             beta1=0.9,
             beta2=0.999,
             weight_decay=0.0,

@@ -121,11 +121,10 @@ def measure(resolved: Resolved, seconds: float, count: int) -> dict[str, Any]:
 
 def _settings(resolved: Resolved) -> dict[str, Any]:
     config = resolved.config
-    fused = "fused" if config.compile == "on" else "reference"
     return {
         "algo": config.algo,
         "batch_size": config.batch_size,
-        "mode": fused + ("+graph" if is_captured(config) else ""),
+        "mode": engine_of(config) + ("+graph" if is_captured(config) else ""),
         "precision": config.precision,
         "device": config.device,
         "threads": config.learner_threads,
@@ -136,6 +135,16 @@ def _settings(resolved: Resolved) -> dict[str, Any]:
     }
 
 
+def engine_of(config: RunConfig) -> str:
+    import torch
+
+    from spreeze.algos.choice import why_no_kernels
+
+    if config.compile != "on":
+        return "reference"
+    return "fused" if why_no_kernels(config.hidden, torch.device(config.device), config.precision) else "kernels"
+
+
 def is_captured(config: RunConfig) -> bool:
     return config.device.startswith("cuda") and config.compile == "on"
 
@@ -144,7 +153,7 @@ def make_filled_updates(resolved: Resolved) -> Updates:
     """What roles/learner.py makes, with a replay that is full of random rows."""
     import torch
 
-    from spreeze.algos import make_algorithm
+    from spreeze.algos.choice import choose_update
     from spreeze.learner.graphs import make_updates
     from spreeze.replay import Replay
     from spreeze.roles.learner import prepare_device
@@ -158,11 +167,8 @@ def make_filled_updates(resolved: Resolved) -> Updates:
         count = min(left, _ROWS_AT_ONCE)
         replay.extend(random_rows(replay, count, generator))
         left -= count
-    algorithm = make_algorithm(
-        config.algo, layout.obs_size, layout.action_size, config, on_device, config.seed,
-        engine="fused" if config.compile == "on" else "reference", precision=config.precision,
-    )  # fmt: skip
-    return make_updates(algorithm, replay, int(config.batch_size), captured=is_captured(config))
+    choice = choose_update(layout, config, on_device)
+    return make_updates(choice.algorithm, replay, int(config.batch_size), captured=is_captured(config))
 
 
 def random_rows(replay: Any, count: int, generator: Any) -> Any:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from spreeze.algos import make_algorithm
 from spreeze.algos.allocation import keep_freed_memory
+from spreeze.algos.choice import choose_update
 from spreeze.board import Life
 from spreeze.config import RunConfig
 from spreeze.experience.packing import block_rows
-from spreeze.learner.graphs import make_updates
+from spreeze.learner.guard import make_guarded
 from spreeze.learner.ingest import Ingest
 from spreeze.learner.loop import LearnerLoop
 from spreeze.learner.pacing import make_pacing
@@ -30,11 +30,9 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
     device = prepare_device(config)
     layout = layout_of(job.env_spec)
     replay = Replay(layout, config.replay_size, device, config.seed)
-    fast = config.compile == "on"
-    algorithm = make_algorithm(
-        config.algo, layout.obs_size, layout.action_size, config, device, config.seed,
-        engine="fused" if fast else "reference", precision=config.precision,
-    )  # fmt: skip
+    choice = choose_update(layout, config, device)
+    algorithm = choice.algorithm
+    report_event(job, "updates", choice.reason)
     rows_a_step = block_rows(int(config.envs_per_sampler), config.n_step)
     batch_size = int(config.batch_size)
     cells.set("batch_size", batch_size)
@@ -47,7 +45,7 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
             lead=_LEAD_STEPS * rows_a_step * int(config.samplers), steps=config.steps,
         ),
         ingest=Ingest(links.rows, replay, rows_a_step, device),
-        updates=make_updates(algorithm, replay, batch_size, captured=device.type == "cuda" and fast),
+        updates=make_guarded(choice, replay, config, warn=lambda text: report_event(job, "warning", text)),
         publishing=Publishing(
             links.weights, algorithm.policy_flat(), warn=lambda text: report_event(job, "warning", text)
         ),
