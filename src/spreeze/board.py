@@ -46,6 +46,7 @@ _INT_CELLS = {
         "first_step_ns",
     ),
 }
+LOSS_CELLS = ("critic_loss", "actor_loss", "q_mean", "temperature", "entropy")
 _FLOAT_CELLS = {
     "supervisor": (),
     "learner": (
@@ -55,6 +56,7 @@ _FLOAT_CELLS = {
         "weights_age_ms_p95",
         "staleness_updates_p50",
         "staleness_updates_p95",
+        *LOSS_CELLS,
     ),
     "evaluator": ("best_return", "last_return"),
     "visualizer": (),

@@ -49,7 +49,7 @@ class Algorithm(Protocol):
     period: int  # update(batch, turn) is called with turn = 0, 1, ..., period - 1, 0, ...
     policy_spec: PolicySpec
     generator: torch.Generator
-    metrics: dict[str, Tensor]  # 0-dim, on the device, written in place by every update; fetched by the reporter
+    metrics: Metrics  # 0-dim, on the device, written in place by every update; fetched for the reports
 
     def propose(self, batch: Batch, turn: int) -> Proposal: ...
 

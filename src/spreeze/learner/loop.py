@@ -12,6 +12,7 @@ from spreeze.config import RunConfig
 from spreeze.learner.checkpoint import save_checkpoint
 from spreeze.learner.graphs import Updates
 from spreeze.learner.ingest import Ingest
+from spreeze.learner.losses import Losses
 from spreeze.learner.pacing import Pacing
 from spreeze.learner.publishing import Publishing
 
@@ -29,6 +30,7 @@ class LearnerLoop:
         ingest: Ingest,
         updates: Updates,
         publishing: Publishing,
+        losses: Losses,
     ) -> None:
         self._steps = config.steps
         self._cells = cells
@@ -37,6 +39,7 @@ class LearnerLoop:
         self._ingest = ingest
         self._runner = updates
         self._publishing = publishing
+        self._losses = losses
         self._report_due = 0.0
         self.updates = 0
 
@@ -81,6 +84,7 @@ class LearnerLoop:
     def _report(self) -> None:
         self._report_due = time.monotonic() + REPORT_EVERY_S
         self._ingest.ages.report(self._cells)
+        self._losses.report()
 
     def save(self, run_dir: Path, tensors: dict[str, torch.Tensor]) -> Path:
         counters = {"updates": self.updates, "env_steps": self._ingest.env_steps}

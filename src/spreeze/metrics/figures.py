@@ -128,6 +128,10 @@ class Figures:
         staleness = self._percentiles("staleness_updates", known=version > 0)
         return {**transfer, "weights_version": version, **weights, **staleness}
 
+    def _loss(self, name: str, now: _Totals) -> float | None:
+        """What the learner fetched last; None for what this algorithm does not have."""
+        return _figure(self._learner.get_float(name)) if now.updates > 0 else None
+
     def _percentiles(self, name: str, known: bool) -> dict[str, float | None]:
         cells = (f"{name}_p50", f"{name}_p95")
         return {cell: _figure(self._learner.get_float(cell)) if known else None for cell in cells}

@@ -12,6 +12,7 @@ from spreeze.experience.packing import block_rows
 from spreeze.learner.guard import make_guarded
 from spreeze.learner.ingest import Ingest
 from spreeze.learner.loop import LearnerLoop
+from spreeze.learner.losses import Losses
 from spreeze.learner.pacing import make_pacing
 from spreeze.learner.publishing import Publishing
 from spreeze.replay import Replay
@@ -49,6 +50,7 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
         publishing=Publishing(
             links.weights, algorithm.policy_flat(), warn=lambda text: report_event(job, "warning", text)
         ),
+        losses=Losses(algorithm.metrics, cells),
     )  # fmt: skip
     life.ready()
     loop.work()

@@ -8,10 +8,14 @@ import pytest
 
 pytest.importorskip("torch")
 
+import torch
+
+from spreeze.algos.algorithm import Metrics
 from spreeze.board import Board
 from spreeze.config import RunConfig
 from spreeze.errors import NotFiniteError
 from spreeze.learner.loop import LearnerLoop
+from spreeze.learner.losses import Losses
 from spreeze.learner.pacing import make_pacing
 
 BATCH_SIZE, LEARNING_STARTS = 8, 20
@@ -100,6 +104,7 @@ class House:
             self.rows,  # type: ignore[arg-type]
             Updates(bundle),
             self.publishing,  # type: ignore[arg-type]
+            Losses(Metrics(("critic_loss",), torch.device("cpu")), self.cells),
         )
 
     def work(self) -> House:
