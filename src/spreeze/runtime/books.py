@@ -1,0 +1,115 @@
+"""What the supervisor keeps of a run: the figures once a second, the evaluations, what the display shows, and the
+summary at the end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from spreeze.board import Board
+from spreeze.metrics.display import make_display
+from spreeze.metrics.figures import Figures
+from spreeze.metrics.lines import LineTail
+from spreeze.metrics.recorder import Recorder
+from spreeze.metrics.usage import Usage
+from spreeze.metrics.view import Header
+from spreeze.resolve import Resolved
+from spreeze.runtime.crew import Crew
+from spreeze.runtime.ending import End
+from spreeze.tuning.hardware import visible_gpus
+
+METRICS_EVERY_S = 1.0
+
+
+class Books:
+    def __init__(
+        self, resolved: Resolved, env_id: str, board: Board, run_dir: Path, started_ns: int, quiet: bool
+    ) -> None:
+        self._config, self._env_id, self._board, self._run_dir = resolved.config, env_id, board, run_dir
+        self._started_ns = started_ns
+        started_s = started_ns / 1e9
+        self.recorder = Recorder(run_dir, started_s)
+        self._figures = Figures(board, started_s)
+        self._usage = Usage(self._config.device, started_s, visible_gpus)
+        self._evaluations = LineTail(run_dir / "eval.jsonl")
+        self._evals: list[dict[str, Any]] = []
+        self._display = make_display(quiet, sys.stderr)
+        self._metrics_due = time.monotonic() + METRICS_EVERY_S
+
+    def open(self) -> None:
+        config = self._config
+        self._display.open(
+            Header(
+                env=self._env_id,
+                algo=config.algo,
+                device=config.device,
+                seed=config.seed,
+                run_dir=str(self._run_dir),
+                steps=config.steps,
+                seconds=config.seconds,
+                until_return=config.until_return,
+            )
+        )
+
+    def keep(self, crew: Crew) -> None:
+        """Evaluations as they come, figures when they are due."""
+        now = time.monotonic()
+        if self._board.section("evaluator").get("evaluations") > len(self._evals):
+            self._take_evaluations()
+        if now >= self._metrics_due:
+            self._metrics_due = max(self._metrics_due + METRICS_EVERY_S, now)
+            self._write_metrics(now, crew)
+
+    def close(self, crew: Crew, end: End) -> dict[str, Any]:
+        """-> summary.json"""
+        self._take_evaluations()
+        self._write_metrics(time.monotonic(), crew)
+        summary = self._summary(crew, end)
+        self.recorder.event("end", end.reason, status=end.status)
+        self.recorder.write_summary(summary)
+        self._display.close(summary)
+        self.recorder.close()
+        self._usage.close()
+        return summary
+
+    def wall_s(self) -> float:
+        return (time.monotonic_ns() - self._started_ns) / 1e9
+
+    def _take_evaluations(self) -> None:
+        for record in self._evaluations.read_new():
+            self._evals.append(record)
+            self.recorder.evaluation(record)
+
+    def _write_metrics(self, now: float, crew: Crew) -> None:
+        usage = self._usage.read(now, [os.getpid(), *crew.pids()])
+        record = self._figures.read(now, int(self._config.envs_per_sampler), crew.restarts(), usage)
+        self.recorder.metrics(record)
+        self._display.show(record, crew.states(now), self._evals, self.recorder.last_event)
+
+    def _summary(self, crew: Crew, end: End) -> dict[str, Any]:
+        learner, evaluator = self._board.section("learner"), self._board.section("evaluator")
+        returns = [record["return_mean"] for record in self._evals]
+        solved_ns = evaluator.get("solved_ns")
+        return {
+            "env": self._env_id,
+            "algo": self._config.algo,
+            "seed": self._config.seed,
+            "status": end.status,
+            "reason": end.reason,
+            "wall_s": round(self.wall_s(), 3),
+            "first_step_s": self._figures.first_step_s(),
+            "first_update_s": self._figures.first_update_s(),
+            "solved_at_s": round((solved_ns - self._started_ns) / 1e9, 3) if solved_ns else None,
+            "env_steps": learner.get("env_steps"),
+            "updates": learner.get("updates"),
+            "batch_size": self._config.batch_size,
+            **self._figures.steady(),
+            "best_return": max(returns, default=None),
+            "final_return": returns[-1] if returns else None,
+            "restarts": crew.restarts(),
+            "lost_rows": self._figures.lost_rows(),
+            "run_dir": str(self._run_dir),
+        }
