@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spreeze.board import RETURNS_KEPT, Board, Section
+from spreeze.board import LOSS_CELLS, RETURNS_KEPT, Board, Section
 
 EPISODES_AVERAGED = 100
 WARM_UP_S = 3.0  # after the first update: graphs are captured, the batch size settles
@@ -74,6 +74,7 @@ class Figures:
             "envs_per_sampler": envs_per_sampler,
             **{key: _figure(usage.get(key)) for key in USAGE_KEYS},
             "episode_return_mean": _figure(float(np.mean(self._returns))) if self._returns else None,
+            **{name: self._loss(name, now) for name in LOSS_CELLS},
             "restarts": dict(restarts),
             "lost_rows": self.lost_rows(),
         }

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from spreeze.board import RETURNS_KEPT, Board, Section
+from spreeze.board import LOSS_CELLS, RETURNS_KEPT, Board, Section
 from spreeze.metrics.figures import STEADY_KEYS, WARM_UP_S, Figures, NewEpisodes, merge_fairly
 from spreeze.metrics.lines import json_line
 
@@ -18,6 +18,7 @@ CONTRACT_KEYS = {
     "staleness_updates_p50", "staleness_updates_p95", "ring_full_s", "batch_size", "samplers", "envs_per_sampler",
     "cpu_pct", "gpu_pct", "rss_bytes", "gpu_bytes", "episode_return_mean", "restarts", "lost_rows",
 }  # fmt: skip
+BEYOND_CONTRACT = set(LOSS_CELLS)
 USAGE = {"cpu_pct": 187.25, "gpu_pct": None, "rss_bytes": 730_000_000, "gpu_bytes": None}
 STARTED_S = 1000.0
 
@@ -48,11 +49,12 @@ def end_episode(section: Section, value: float) -> None:
 
 def test_a_fresh_board_gives_every_name_of_the_contract(board: Board) -> None:
     record = read(figures_of(board), STARTED_S + 1)
-    assert set(record) == CONTRACT_KEYS
+    assert set(record) == CONTRACT_KEYS | BEYOND_CONTRACT
     unknown = {key for key, value in record.items() if value is None}
     assert unknown == {
         "replay_ratio", "transfer_age_ms_p50", "transfer_age_ms_p95", "weights_age_ms_p50", "weights_age_ms_p95",
         "staleness_updates_p50", "staleness_updates_p95", "batch_size", "gpu_pct", "gpu_bytes", "episode_return_mean",
+        *LOSS_CELLS,
     }  # fmt: skip
 
 
@@ -86,6 +88,16 @@ def test_one_window_by_hand(board: Board) -> None:
     assert (record["batch_size"], record["samplers"], record["envs_per_sampler"]) == (256, 2, 8)
     assert record["restarts"] == {"sampler-1": 2}
     assert (record["cpu_pct"], record["rss_bytes"]) == (187.25, 730_000_000)
+
+
+def test_losses_are_those_that_the_learner_fetched_and_unknown_before_an_update(board: Board) -> None:
+    figures, learner = figures_of(board), board.section("learner")
+    learner.set_float("critic_loss", 0.25)
+    learner.set_float("temperature", math.nan)  # TD3 has none
+    assert read(figures, STARTED_S + 1)["critic_loss"] is None
+    set_learner(board, updates=1)
+    record = read(figures, STARTED_S + 2)
+    assert (record["critic_loss"], record["temperature"]) == (0.25, None)
 
 
 def test_a_window_without_env_steps_has_no_replay_ratio(board: Board) -> None:
