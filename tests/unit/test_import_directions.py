@@ -1,4 +1,5 @@
-"""Imports go one way: cli -> runtime -> roles -> learner -> leaves -> bottom; the leaves never import one another."""
+"""Imports go one way: cli -> commands -> runtime -> roles -> learner -> leaves -> bottom; the leaves never import one
+another."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ FLOOR_OF = {
     "runtime": 4,
     "bench": 5,
     "doctor": 5,
-    "cli": 6,
+    "commands": 6,
+    "cli": 7,
 }
 FRONT_DOORS = {"spreeze", "__main__"}  # __init__.py and __main__.py: they may use everything, at the call
 
