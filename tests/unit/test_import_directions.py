@@ -20,6 +20,7 @@ FLOOR_OF = {
     **dict.fromkeys(LEAVES, 1),
     "learner": 2,
     "resolve": 2,
+    "watching": 2,
     "roles": 3,
     "play": 3,
     "runtime": 4,
