@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "spreeze"
 
-BOTTOM = {"spec", "memory", "errors", "board", "config", "gather", "gather_kernel", "run_folder", "tables"}
+BOTTOM = {"spec", "memory", "errors", "board", "config", "cpu", "gather", "gather_kernel", "run_folder", "tables"}
 LEAVES = {"algos", "replay", "experience", "weights", "envs", "tuning", "metrics"}
 # A file that says what a policy is, for those who train one, publish one and act with one: bottom, wherever it lies.
 POLICY = "weights.numpy_policy"

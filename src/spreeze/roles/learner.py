@@ -6,6 +6,7 @@ import torch
 
 from spreeze.algos.allocation import keep_freed_memory
 from spreeze.algos.choice import choose_update
+from spreeze.algos.denormals import flush_denormals
 from spreeze.board import Life
 from spreeze.config import RunConfig
 from spreeze.experience.packing import block_rows
@@ -70,4 +71,5 @@ def prepare_device(config: RunConfig) -> torch.device:
         torch.backends.cudnn.allow_tf32 = True
     else:
         keep_freed_memory()
+        flush_denormals()
     return device

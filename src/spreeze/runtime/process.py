@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import spreeze
+from spreeze.cpu import has_avx512
 from spreeze.roles.job import Job, write_job
 from spreeze.runtime.topology import wired_descriptors
-from spreeze.tuning.hardware import has_avx512
 
 
 class Child:

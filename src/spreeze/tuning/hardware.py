@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 
 from spreeze import __version__
+from spreeze.cpu import find_cpu_model
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 VERSIONED = (
@@ -84,26 +85,6 @@ def find_machine(cgroup_root: Path = CGROUP_ROOT) -> Machine:
         gpus=find_gpus(),
         versions={"spreeze": __version__, **find_versions(VERSIONED)},
     )
-
-
-def find_cpu_model() -> str:
-    return _read_cpuinfo("model name") or platform.processor() or platform.machine()
-
-
-def has_avx512() -> bool:
-    """All parts of AVX-512 that OpenBLAS's kernels for it use."""
-    return {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= set(_read_cpuinfo("flags").split())
-
-
-def _read_cpuinfo(key: str) -> str:
-    """What the first core says of itself; '' where nothing is said."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith(key):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass  # not Linux
-    return ""
 
 
 def find_allowed_cores(logical: int) -> int:
