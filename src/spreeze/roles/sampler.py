@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import time
-from pathlib import Path
 
 import numpy as np
 
@@ -13,10 +11,10 @@ from spreeze.board import RETURNS_KEPT, Board, Life, Section
 from spreeze.envs.fault import EnvFault
 from spreeze.envs.registry import find_backend, make_vec_env
 from spreeze.envs.seeds import env_seed, role_seed
-from spreeze.errors import EnvError
 from spreeze.experience.packing import Packer, make_packer
 from spreeze.experience.ring import RingSender, Stamp
-from spreeze.metrics.lines import append_line
+from spreeze.roles.acting import Actor, noise_scales
+from spreeze.roles.env_faults import EnvFaults
 from spreeze.roles.job import Job
 from spreeze.roles.links import SamplerLinks
 from spreeze.spec import Step, VecEnv, layout_of
@@ -24,7 +22,6 @@ from spreeze.weights.link import WeightsStamp
 from spreeze.weights.numpy_policy import NumpyPolicy
 from spreeze.weights.refresh import Refresher
 
-ENV_ERRORS_PER_LIFE = 100  # broken environments that one sampler replaces before it gives up
 _WAIT_S = 0.0005  # for room in the ring, or for pacing
 
 
@@ -33,7 +30,7 @@ def run(job: Job, links: SamplerLinks, life: Life) -> None:
     policy = NumpyPolicy(job.policy, int(config.envs_per_sampler), _noise_seed(job, section))
     refresher = Refresher(links.weights, policy, section)
     pace = _Pace(links.board, section, links.rows, life, config.learning_starts, config.steps)
-    faults = _EnvFaults(job.run_dir, job.role, section)
+    faults = EnvFaults(job.run_dir, job.role, section)
     groups = _make_groups(job, section, policy)
     section.add("lives", 1)
     for group in groups:
@@ -73,12 +70,12 @@ def _make_groups(job: Job, section: Section, policy: NumpyPolicy) -> list[_Group
     count = find_backend(config.env_backend).GROUPS
     count = count if num_envs % count == 0 else 1
     size = num_envs // count
-    noise_scales = _noise_scales(config.exploration_noise, _index(job), num_envs, int(config.samplers))
+    scales = noise_scales(config.exploration_noise, _index(job), num_envs, int(config.samplers))
     seed = role_seed(config.seed, _index(job), life_number)
     groups = []
     for first in range(0, num_envs, size):
         vec = make_vec_env(job.env, config.env_backend, size, env_seed(seed, first), spec=job.env_spec)
-        actor = _Actor(policy, noise_scales[first : first + size], _noise_seed(job, section) + 1 + first)
+        actor = Actor(policy, scales[first : first + size], _noise_seed(job, section) + 1 + first)
         packer = make_packer(layout_of(job.env_spec), size, config.gamma, config.n_step)
         groups.append(_Group(vec, actor, packer, _Episodes(section, size)))
     return groups
@@ -87,7 +84,7 @@ def _make_groups(job: Job, section: Section, policy: NumpyPolicy) -> list[_Group
 class _Group:
     """Environments that are stepped together, and what is known of the step that they are at."""
 
-    def __init__(self, vec: VecEnv, actor: _Actor, packer: Packer, episodes: _Episodes) -> None:
+    def __init__(self, vec: VecEnv, actor: Actor, packer: Packer, episodes: _Episodes) -> None:
         self.vec = vec
         self.obs = vec.reset()
         self.stamp = WeightsStamp(0, 0, 0)
@@ -113,31 +110,6 @@ class _Group:
         """The step that has begun came to nothing. -> env steps that are lost with it"""
         self._episodes.forget()
         return self._packer.forget()
-
-
-class _Actor:
-    """Random actions until there are weights, then the policy's."""
-
-    def __init__(self, policy: NumpyPolicy, noise_scales: np.ndarray, seed: int) -> None:
-        self._policy = policy
-        self._noise_scales = noise_scales
-        self._rng = np.random.default_rng(seed)
-        self._random = np.zeros((len(noise_scales), policy.spec.action_size), np.float32)
-
-    def act(self, obs: np.ndarray, version: int) -> np.ndarray:
-        if version > 0:
-            return self._policy.explore(obs, self._noise_scales)
-        self._rng.random(dtype=np.float32, out=self._random)
-        self._random *= 2.0
-        self._random -= 1.0
-        return self._random
-
-
-def _noise_scales(largest: float, sampler: int, num_envs: int, samplers: int) -> np.ndarray:
-    """(K, 1): all environments of all samplers spread evenly over (0, largest], so that some act nearly as the policy
-    would and some explore widely."""
-    place = sampler * num_envs + np.arange(num_envs, dtype=np.float32)[:, None]
-    return (largest * (place + 1.0) / (samplers * num_envs)).astype(np.float32)
 
 
 class _Pace:
@@ -211,31 +183,3 @@ class _Episodes:
         section.add("episodes", 1)
         self._returns[env] = 0.0
         self._lengths[env] = 0
-
-
-class _EnvFaults:
-    """A broken environment is written down and replaced, within a budget."""
-
-    def __init__(self, run_dir: Path, role: str, section: Section) -> None:
-        self._path = run_dir / "errors" / f"{role}-env.jsonl"
-        self._section = section
-        self._count = 0
-
-    def recover(self, vec: VecEnv, fault: EnvFault) -> np.ndarray:
-        """-> the first observations (K, O) of new episodes; a replacement that breaks at once is a fault as well."""
-        while True:
-            self._note(fault)
-            try:
-                return vec.recover(fault)
-            except EnvFault as another:
-                fault = another
-
-    def _note(self, fault: EnvFault) -> None:
-        self._count += 1
-        self._section.add("env_errors", 1)
-        self._section.add("lost_rows", fault.lost_rows)
-        with contextlib.suppress(OSError):  # a full disk loses the note, not the training
-            self._path.parent.mkdir(exist_ok=True)
-            append_line(self._path, fault.as_json())
-        if self._count > ENV_ERRORS_PER_LIFE:
-            raise EnvError(f"{self._count} broken environments in one sampler, the last: {fault}") from fault
