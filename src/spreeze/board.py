@@ -20,7 +20,7 @@ _SECTION_CELLS = 512  # 4 KiB a section: two roles never share a cache line
 
 _COMMON = ("heartbeat_ns", "pid", "started_ns", "ready")
 _INT_CELLS = {
-    "supervisor": ("stop", "active_samplers"),
+    "supervisor": ("stop", "active_samplers", "checkpoints_asked"),
     "learner": (
         "updates",
         "env_steps",  # rows in replay since the start, overwritten ones included

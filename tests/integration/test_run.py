@@ -15,6 +15,7 @@ import pytest
 from running import HERE, SMALL, Run, is_gone, wait_for
 
 import spreeze
+from spreeze.requests import STOP, ask
 
 pytest.importorskip("torch")
 
@@ -114,6 +115,16 @@ def test_ctrl_c_saves_and_ends_well(start: Callable[..., Run]) -> None:
     policy = spreeze.load_policy(run.run_dir)
     assert policy(np.zeros(3)).shape == (1,)
     assert policy.about["return_mean"] == summary["best_return"]
+    run.assert_nobody_left()
+
+
+def test_a_stop_that_was_asked_for_ends_well(start: Callable[..., Run]) -> None:
+    run = start().wait_learning()
+    ask(run.run_dir, STOP, "a test")
+    assert run.wait_end() == 0
+    summary = run.summary()
+    assert (summary["status"], summary["reason"]) == ("stopped", "a stop was asked for by a test")
+    assert list((run.run_dir / "checkpoints").iterdir())
     run.assert_nobody_left()
 
 

@@ -19,6 +19,8 @@ from spreeze.algos import policy_spec_for
 from spreeze.config import RunConfig
 from spreeze.envs.registry import choose_backend, probe
 from spreeze.envs.source import EnvSource
+from spreeze.metrics.readable import one_line
+from spreeze.requests import CHECKPOINT, STOP, Inbox
 from spreeze.resolve import Choice, Resolved, resolve
 from spreeze.roles.job import Job
 from spreeze.run_folder import make_run_dir
@@ -81,6 +83,7 @@ class _Supervisor:
         self._event = self._books.recorder.event
         self._crew = Crew(self._board, self._spawner(), self._event)
         self._signals: list[int] = []
+        self._inbox = Inbox(run_dir)
 
     def run(self) -> Result:
         ending = Ending(self._board, self._crew, self._run_dir, self._signals, self._solved, self._event)
@@ -143,7 +146,7 @@ class _Supervisor:
     def _watch(self) -> End:
         """Until there is a reason to end."""
         while True:
-            end = self._reason_to_end() or self._heal()
+            end = self._reason_to_end() or self._answer_requests() or self._heal()
             self._books.keep(self._crew)
             if end is not None:
                 return end
@@ -160,6 +163,19 @@ class _Supervisor:
             return End("finished", f"{config.steps} env steps were reached", 0)
         if config.seconds is not None and self._books.wall_s() >= config.seconds:
             return End("finished", f"{config.seconds:g} seconds were reached", 0)
+        return None
+
+    def _answer_requests(self) -> End | None:
+        """What other processes ask of the run (requests.py). -> the end, where that was asked for"""
+        for request in self._inbox.take():
+            asked_by = f" by {one_line(request.asked_by)}" if request.asked_by else ""
+            if request.what == CHECKPOINT:
+                self._board.section("supervisor").add("checkpoints_asked", 1)
+                self._event("request", f"a checkpoint was asked for{asked_by}", request=CHECKPOINT)
+            elif request.what == STOP:
+                return End("stopped", f"a stop was asked for{asked_by}", 0)
+            else:
+                self._event("warning", f"{one_line(request.what)!r} was asked for{asked_by}; it means nothing here")
         return None
 
     def _solved(self) -> End | None:
