@@ -23,7 +23,7 @@ METRICS = {
     "wall_s", "env_steps", "updates", "sample_hz", "update_hz", "update_frames_hz", "replay_ratio", "transfer_hz",
     "transfer_age_ms_p50", "transfer_age_ms_p95", "weights_version", "weights_age_ms_p50", "weights_age_ms_p95",
     "staleness_updates_p50", "staleness_updates_p95", "ring_full_s", "batch_size", "samplers", "envs_per_sampler",
-    "cpu_pct", "gpu_pct", "rss_bytes", "gpu_bytes", "episode_return_mean", "restarts", "lost_rows",
+    "cpu_pct", "gpu_pct", "rss_bytes", "gpu_bytes", "episode_return_mean", "restarts", "lost_rows", "roles",
 }  # fmt: skip
 EVALUATION = {
     "wall_s", "env_steps", "updates", "weights_version", "return_mean", "return_std", "return_min", "return_max",

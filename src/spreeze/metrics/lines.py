@@ -11,11 +11,17 @@ import json
 import math
 import os
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 LINES_KEPT = 3600  # an hour of metrics, about 3 MB, while the disk refuses
+PIECE_BYTES = 1 << 20
+Opener = Callable[[Path], int]  # -> a descriptor to read from; raises OSError
+
+
+def open_read_only(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def json_line(record: Mapping[str, Any]) -> bytes:
@@ -90,29 +96,60 @@ class LineFile:
 
 
 class LineTail:
-    """Follows a growing file of JSON lines, from its beginning."""
+    """Follows a growing file of JSON lines, from its beginning. A file that was cut or put in place anew is read from
+    its beginning again, and `times_restarted` says so."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, opener: Opener = open_read_only) -> None:
         self._path = path
+        self._opener = opener
         self._offset = 0
+        self._inode: int | None = None
+        self._in_long_line = False
+        self.lines_broken = 0  # whole lines that were no JSON object; they are skipped
+        self.times_restarted = 0
 
     def read_new(self) -> list[dict[str, Any]]:
         """The records whose lines were finished since the last call; [] while there is no file."""
+        return [record for records in self.read_pieces() for record in records]
+
+    def read_pieces(self, piece_bytes: int = PIECE_BYTES) -> Iterator[list[dict[str, Any]]]:
+        """The same a piece at a time, so that hours of lines never lie in memory at once. A line longer than a piece
+        counts as broken."""
         try:
-            with open(self._path, "rb") as file:
+            with open(self._opener(self._path), "rb") as file:
+                self._notice_another_file(os.fstat(file.fileno()))
                 file.seek(self._offset)
-                data = file.read()
+                while data := file.read(piece_bytes):
+                    whole = data[: data.rfind(b"\n") + 1]
+                    if not whole and len(data) < piece_bytes:
+                        return  # a line without its end yet
+                    self._offset += len(whole or data)
+                    yield self._records(whole)
+                    file.seek(self._offset)
         except OSError:
-            return []
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        return [record for line in whole.splitlines() if (record := _parse(line)) is not None]
+            return
+
+    def _notice_another_file(self, found: os.stat_result) -> None:
+        if self._inode is not None and (found.st_ino != self._inode or found.st_size < self._offset):
+            self._offset, self._in_long_line = 0, False
+            self.times_restarted += 1
+        self._inode = found.st_ino
+
+    def _records(self, whole: bytes) -> list[dict[str, Any]]:
+        """`whole`: lines with their ends; b"" where a piece held no end of a line."""
+        lines = whole.splitlines()
+        if self._in_long_line and lines:
+            lines[0] = b""  # its beginning was in an earlier piece
+        self._in_long_line = not whole
+        records = [record for line in lines if (record := _parse(line)) is not None]
+        self.lines_broken += len(lines) - len(records)
+        return records
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
     """None for a line that a crash of the machine left broken: the lines around it still count."""
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None

@@ -108,5 +108,6 @@ class _Encoder:
 
 def _scalar(value: Any) -> float | None:
     if isinstance(value, Mapping):
-        return float(sum(value.values()))
+        counts = [_scalar(count) for count in value.values()]
+        return None if None in counts else float(sum(count for count in counts if count is not None))
     return float(value) if isinstance(value, (int, float)) else None

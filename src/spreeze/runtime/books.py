@@ -85,9 +85,11 @@ class Books:
 
     def _write_metrics(self, now: float, crew: Crew) -> None:
         usage = self._usage.read(now, [os.getpid(), *crew.pids()])
+        roles = crew.states(now)
         record = self._figures.read(now, int(self._config.envs_per_sampler), crew.restarts(), usage)
+        record["roles"] = {role.name: role.state for role in roles}
         self.recorder.metrics(record)
-        self._display.show(record, crew.states(now), self._evals, self.recorder.last_event)
+        self._display.show(record, roles, self._evals, self.recorder.last_event)
 
     def _summary(self, crew: Crew, end: End) -> dict[str, Any]:
         learner, evaluator = self._board.section("learner"), self._board.section("evaluator")

@@ -91,3 +91,31 @@ def test_a_tail_waits_for_the_end_of_a_line_and_skips_a_broken_one(tmp_path: Pat
     path.write_bytes(b'{"n": 1}\n{"n": 2}\n\x00\x00\n[3]\n{"n": 4}\n')
     assert tail.read_new() == [{"n": 2}, {"n": 4}]
     assert tail.read_new() == []
+    assert tail.lines_broken == 2
+
+
+def test_a_tail_reads_a_piece_at_a_time_and_skips_a_line_longer_than_a_piece(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    long = json_line({"n": -1, "pad": "x" * 300})
+    path.write_bytes(b"".join([*(json_line({"n": n}) for n in range(20)), long, json_line({"n": 20}), b'{"n": 2']))
+    tail = LineTail(path)
+    pieces = list(tail.read_pieces(piece_bytes=64))
+    assert len(pieces) > 5
+    assert [record["n"] for piece in pieces for record in piece] == list(range(21))
+    assert tail.lines_broken == 1
+    with open(path, "ab") as file:
+        file.write(b"1}\n")
+    assert list(tail.read_pieces(piece_bytes=64)) == [[{"n": 21}]]
+
+
+def test_a_tail_begins_again_where_a_file_was_cut_or_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"n": 1}\n{"n": 2}\n')
+    tail = LineTail(path)
+    assert len(tail.read_new()) == 2
+    path.write_bytes(b'{"n": 1}\n')
+    assert (tail.read_new(), tail.times_restarted) == ([{"n": 1}], 1)
+    (tmp_path / "new").write_bytes(b'{"n": 7}\n{"n": 8}\n{"n": 9}\n')
+    (tmp_path / "new").replace(path)
+    assert [record["n"] for record in tail.read_new()] == [7, 8, 9]
+    assert tail.times_restarted == 2

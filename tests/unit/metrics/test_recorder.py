@@ -18,7 +18,7 @@ from spreeze.metrics.tensorboard_file import Curves
 LargestFile = Callable[[int], AbstractContextManager[None]]
 RECORD = {
     "wall_s": 1.0, "env_steps": 500, "sample_hz": 500.5, "replay_ratio": None,
-    "restarts": {"sampler-0": 2, "learner": 1},
+    "restarts": {"sampler-0": 2, "learner": 1}, "roles": {"sampler-0": "ok"},
 }  # fmt: skip
 
 
