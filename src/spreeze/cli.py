@@ -17,6 +17,7 @@ from spreeze import __version__
 from spreeze.commands.shared import DONE, FAILED, INTERRUPTED, READER_GONE, WRONG_USAGE
 from spreeze.errors import ConfigError, SpreezeError, nearest
 
+_LONGEST_MESSAGE = 1500
 COMMANDS = ("train", "eval", "record", "bench", "doctor", "envs")
 NOT_BUILT = ("resume", "watch", "dashboard", "report", "export")
 
@@ -47,16 +48,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(words)
     except ConfigError as error:
-        print(f"spreeze: {error}", file=sys.stderr)
+        print(f"spreeze: {one_sentence(error)}", file=sys.stderr)
         return WRONG_USAGE
     except SpreezeError as error:
-        print(f"spreeze: {error}", file=sys.stderr)
+        print(f"spreeze: {one_sentence(error)}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # `spreeze envs | head`: the reader has what it wanted
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return READER_GONE
+
+
+def one_sentence(error: SpreezeError) -> str:
+    """As it may be shown on a terminal: a message can quote what a stranger's file holds, however long and whatever it
+    would do to a terminal."""
+    text = "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in str(error))
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}... ({len(text):,} characters)"
 
 
 def _dispatch(words: list[str]) -> int:

@@ -8,13 +8,13 @@ same words. 'auto' stays 'auto' here; resolve.py turns it into a number.
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from spreeze.documents import read_document
 from spreeze.errors import ConfigError, nearest
 
 AUTO = "auto"
@@ -232,11 +232,9 @@ def parse_setting(setting_field: dataclasses.Field, value: Any) -> Any:
 def load_config_file(path: str | Path) -> dict[str, Any]:
     """The settings of an earlier run's config.json, as the user asked for them ('auto' is chosen afresh)."""
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"--config {path}: {error.strerror}") from None
-    except (ValueError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--config {path}: not a JSON file ({error})") from None
+        data = read_document(Path(path), "the config.json of a run")
+    except ConfigError as error:
+        raise ConfigError(f"--config {error}") from None
     if not _is_run_config(data):
         raise ConfigError(f"--config {path}: expected the config.json of a run, with 'algo', 'auto' and 'adjusted'")
     names = {field.name for field in dataclasses.fields(RunConfig)}

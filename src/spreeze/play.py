@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -12,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spreeze.envs.episodes import run_episodes
-from spreeze.envs.source import EnvSource, make_env, registered_ids
-from spreeze.errors import ConfigError, SpreezeError
-from spreeze.run_folder import CONFIG_FILE, find_run
+from spreeze.envs.kept import find_source
+from spreeze.envs.registry import spec_of
+from spreeze.envs.source import EnvSource, make_env
+from spreeze.errors import ConfigError, SpreezeError, WeightsError
+from spreeze.run_folder import find_run
 from spreeze.weights.policy_file import Policy, load_policy
 
 if TYPE_CHECKING:
@@ -24,11 +25,13 @@ AT_ONCE = 64  # environments side by side; more only cost memory
 _FRAMES_PER_S = 30  # where the environment does not say
 
 
-def evaluate_run(run: str, episodes: int, seed: int) -> dict[str, Any]:
-    """Episodes without exploration, the k-th from `seed` + k: the same figures at every call."""
+def evaluate_run(run: str, episodes: int, seed: int, trust: bool = False) -> dict[str, Any]:
+    """Episodes without exploration, the k-th from `seed` + k: the same figures at every call. `trust`: see
+    envs.kept."""
     run_dir = find_run(run)
-    policy, source = load_policy(run_dir), find_source(run_dir)
+    policy, source = load_policy(run_dir), find_source(run_dir, trust)
     envs = [make_env(source) for _ in range(min(episodes, AT_ONCE))]
+    _check_fits(policy, envs[0], source)
     returns, lengths = np.zeros(0), np.zeros(0)
     for first in range(0, episodes, AT_ONCE):
         seeds = range(seed + first, seed + min(first + AT_ONCE, episodes))
@@ -50,14 +53,15 @@ def evaluate_run(run: str, episodes: int, seed: int) -> dict[str, Any]:
     }
 
 
-def record_run(run: str, out: str | None, episodes: int, seed: int) -> Path:
+def record_run(run: str, out: str | None, episodes: int, seed: int, trust: bool = False) -> Path:
     """Writes the video whole or not at all, and gives its path. Needs no screen."""
     run_dir = find_run(run)
-    policy, source = load_policy(run_dir), find_source(run_dir)
+    policy, source = load_policy(run_dir), find_source(run_dir, trust)
     path = Path(out) if out else run_dir / "video" / f"{run_dir.name}-{seed}.mp4"
     path.parent.mkdir(parents=True, exist_ok=True)
     _draw_without_a_screen()
     env = make_env(source, render_mode="rgb_array")
+    _check_fits(policy, env, source)
     writing = path.with_name(f"{path.stem}.writing{path.suffix}")
     try:
         _film(env, policy, range(seed, seed + episodes), writing)
@@ -68,18 +72,13 @@ def record_run(run: str, out: str | None, episodes: int, seed: int) -> Path:
     return path
 
 
-def find_source(run_dir: Path) -> EnvSource:
-    """The environment that a run was trained on."""
-    try:
-        env_id = str(json.loads((run_dir / CONFIG_FILE).read_text(encoding="utf-8"))["env"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{run_dir / CONFIG_FILE}: not the config.json of a run ({error!r})") from None
-    if ":" not in env_id and env_id not in registered_ids():
-        raise ConfigError(
-            f"{run_dir}: trained on {env_id!r}, which is not registered here; an environment that was given as a "
-            "Python callable is not kept with a run: call spreeze.load_policy and step your own"
+def _check_fits(policy: Policy, env: gymnasium.Env, source: EnvSource) -> None:
+    spec = spec_of(env, source.env_id)
+    if (spec.obs_size, spec.action_size) != (policy.spec.obs_size, policy.spec.action_size):
+        raise WeightsError(
+            f"the policy takes {policy.spec.obs_size} numbers and gives {policy.spec.action_size}; {source.env_id} has "
+            f"{spec.obs_size} and {spec.action_size}: they are not of one run"
         )
-    return EnvSource.of(env_id)
 
 
 def _draw_without_a_screen() -> None:

@@ -164,9 +164,9 @@ def test_bench_passes_on_what_it_does_not_know(
 
 
 def test_eval_prints_one_document(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(play, "evaluate_run", lambda run, episodes, seed: {"run": run, "of": [episodes, seed]})
+    monkeypatch.setattr(play, "evaluate_run", lambda run, *rest: {"run": run, "of": rest})
     assert cli.main(["eval", "latest", "--episodes", "3", "--seed", "0", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"run": "latest", "of": [3, 0]}
+    assert json.loads(capsys.readouterr().out) == {"run": "latest", "of": [3, 0, False]}
 
 
 def test_doctor_prints_one_document_and_a_page_for_people(capsys: pytest.CaptureFixture[str]) -> None:

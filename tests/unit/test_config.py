@@ -130,7 +130,7 @@ def test_a_file_of_an_earlier_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ([], "expected the config.json of a run"),
+        ([], "a JSON list, expected an object"),
         ({"algo": "sac"}, "expected the config.json of a run"),
         ({"algo": "sac", "auto": {}, "adjusted": []}, "expected the config.json of a run"),
         ({"algo": "sac", "auto": {}, "adjusted": {"replay_size": {}}}, "expected the config.json of a run"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -60,28 +62,28 @@ def make_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: bool = Fal
 
 def test_returns_are_those_of_the_policy_and_the_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_dir = make_run(tmp_path, monkeypatch)
-    figures = play.evaluate_run(str(run_dir), episodes=3, seed=7)
+    figures = play.evaluate_run(str(run_dir), episodes=3, seed=7, trust=True)
     own = np.array([np.random.Generator(np.random.PCG64(seed)).random() for seed in (7, 8, 9)])
     expected = 5 * (own + 3 * np.tanh(BIAS))
     assert figures["return_mean"] == pytest.approx(expected.mean(), rel=1e-6)
     assert figures["return_min"] == pytest.approx(expected.min(), rel=1e-6)
     assert figures["return_max"] == pytest.approx(expected.max(), rel=1e-6)
     assert (figures["episodes"], figures["length_mean"]) == (3, 5.0)
-    assert play.evaluate_run(str(run_dir), episodes=3, seed=7) == figures
+    assert play.evaluate_run(str(run_dir), episodes=3, seed=7, trust=True) == figures
 
 
 def test_more_episodes_than_fit_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_dir = make_run(tmp_path, monkeypatch)
-    all_at_once = play.evaluate_run(str(run_dir), episodes=5, seed=0)
+    all_at_once = play.evaluate_run(str(run_dir), episodes=5, seed=0, trust=True)
     monkeypatch.setattr(play, "AT_ONCE", 2)
-    assert play.evaluate_run(str(run_dir), episodes=5, seed=0) == all_at_once
+    assert play.evaluate_run(str(run_dir), episodes=5, seed=0, trust=True) == all_at_once
 
 
 def test_a_video_holds_every_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     imageio = pytest.importorskip("imageio.v2")
     pytest.importorskip("imageio_ffmpeg")
     run_dir = make_run(tmp_path, monkeypatch)
-    path = play.record_run(str(run_dir), None, episodes=2, seed=3)
+    path = play.record_run(str(run_dir), None, episodes=2, seed=3, trust=True)
     assert path == run_dir / "video" / "run-3.mp4"
     with imageio.get_reader(path) as reader:
         assert reader.get_meta_data()["size"] == (50, 34)
@@ -94,7 +96,7 @@ def test_what_cannot_be_drawn_leaves_no_file(tmp_path: Path, monkeypatch: pytest
     pytest.importorskip("imageio_ffmpeg")
     run_dir = make_run(tmp_path, monkeypatch, broken=True)
     with pytest.raises(SpreezeError, match="cannot be drawn here: RuntimeError: no display"):
-        play.record_run(str(run_dir), str(tmp_path / "out.mp4"), episodes=1, seed=0)
+        play.record_run(str(run_dir), str(tmp_path / "out.mp4"), episodes=1, seed=0, trust=True)
     assert not list(tmp_path.glob("*.mp4"))
 
 
@@ -102,11 +104,27 @@ def test_a_run_on_a_callable_says_how_to_go_on(tmp_path: Path, monkeypatch: pyte
     run_dir = make_run(tmp_path, monkeypatch)
     (run_dir / "config.json").write_text('{"env": "<lambda>"}', encoding="utf-8")
     with pytest.raises(ConfigError, match=r"call spreeze\.load_policy"):
-        play.evaluate_run(str(run_dir), episodes=1, seed=0)
+        play.evaluate_run(str(run_dir), episodes=1, seed=0, trust=True)
+
+
+@pytest.mark.parametrize("play_it", [play.evaluate_run, lambda run, *rest: play.record_run(run, None, *rest)])
+def test_code_that_a_folder_names_is_imported_only_when_it_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, play_it: Callable[..., object]
+) -> None:
+    run_dir = make_run(tmp_path, monkeypatch)
+    monkeypatch.delitem(sys.modules, "stranger", raising=False)
+    (tmp_path / "stranger.py").write_text("from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\n")
+    (run_dir / "config.json").write_text('{"env": "stranger:make"}', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"names code to import: 'stranger:make'.*--trust"):
+        play_it(str(run_dir), 1, 0)
+    assert not (tmp_path / "stranger.ran").exists()
+    with pytest.raises(ConfigError, match="stranger has no 'make'"):
+        play_it(str(run_dir), 1, 0, True)
+    assert (tmp_path / "stranger.ran").exists()
 
 
 def test_a_run_without_a_policy_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_dir = make_run(tmp_path, monkeypatch)
     next((run_dir / "policy").iterdir()).unlink()
     with pytest.raises(ConfigError, match="no policy here"):
-        play.evaluate_run(str(run_dir), episodes=1, seed=0)
+        play.evaluate_run(str(run_dir), episodes=1, seed=0, trust=True)

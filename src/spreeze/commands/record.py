@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from spreeze.commands.shared import DONE, add_run_argument, count, count_or_zero
+from spreeze.commands.shared import DONE, add_run_argument, add_trust_argument, count, count_or_zero
 from spreeze.envs.quiet import stdout_to_stderr
 
 USAGE = "RUN"
@@ -16,12 +16,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", default=None, help="the video (default: RUN/video/<env>-<seed>.mp4)")
     parser.add_argument("--episodes", metavar="N", type=count, default=1, help="episodes (default: 1)")
     parser.add_argument("--seed", metavar="N", type=count_or_zero, default=0, help="of the first episode (default: 0)")
+    add_trust_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     with stdout_to_stderr():
         from spreeze import play
 
-        path = play.record_run(arguments.run, arguments.out, arguments.episodes, arguments.seed)
+        path = play.record_run(arguments.run, arguments.out, arguments.episodes, arguments.seed, arguments.trust)
     print(path)
     return DONE

@@ -14,6 +14,12 @@ def add_run_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="a run's folder, or 'latest'")
 
 
+def add_trust_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trust", action="store_true", default=False, help="import the code that the run's folder names as its ENV"
+    )
+
+
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", default=False, help="one JSON document on stdout, nothing else")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -21,7 +22,7 @@ Opener = Callable[[Path], int]  # -> a descriptor to read from; raises OSError
 
 
 def open_read_only(path: Path) -> int:
-    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe there must not hold the reader
 
 
 def json_line(record: Mapping[str, Any]) -> bytes:
@@ -117,7 +118,10 @@ class LineTail:
         counts as broken."""
         try:
             with open(self._opener(self._path), "rb") as file:
-                self._notice_another_file(os.fstat(file.fileno()))
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    return  # a device has no end
+                self._notice_another_file(status)
                 file.seek(self._offset)
                 while data := file.read(piece_bytes):
                     whole = data[: data.rfind(b"\n") + 1]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from spreeze.documents import MOST_BYTES
 from spreeze.errors import ConfigError, SpreezeError, WeightsError
 from spreeze.run_folder import LATEST, find_run
 from spreeze.spec import EnvSpec
@@ -103,16 +104,31 @@ def load_policy(path: str | Path) -> Policy:
     return _read_policy(found)
 
 
+def _bounded(metadata: dict[str, str]) -> dict[str, str]:
+    for name, text in metadata.items():
+        if len(text) > MOST_BYTES:
+            raise WeightsError(f"its {name[:40]!r} has {len(text):,} characters, expected at most {MOST_BYTES:,}")
+    return metadata
+
+
 def _read_policy(path: Path) -> Policy:
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
+            metadata = _bounded(file.metadata() or {})
+            policy = PolicySpec.from_json(json.loads(metadata["policy"]))
+            env = EnvSpec.from_json(json.loads(metadata["env"]))
+            about = json.loads(metadata.get("about", "{}"))
+            described = file.get_slice("weights")
+            if (described.get_dtype(), described.get_shape()) != ("F32", [policy.weight_count]):  # before it is copied
+                raise WeightsError(
+                    f"the policy needs {policy.weight_count} F32 weights, the file holds {described.get_dtype()} of "
+                    f"{described.get_shape()}"
+                )
             flat = file.get_tensor("weights")
-        policy = PolicySpec.from_json(json.loads(metadata["policy"]))
-        env = EnvSpec.from_json(json.loads(metadata["env"]))
-        about = json.loads(metadata.get("about", "{}"))
+        if not np.isfinite(flat).all():
+            raise WeightsError(f"{np.count_nonzero(~np.isfinite(flat))} of {len(flat)} weights are not finite")
         return Policy(policy, env, flat, about)
     except (SafetensorError, *_BROKEN) as error:
         raise WeightsError(f"{path}: not a policy that Spreeze wrote ({error})") from None

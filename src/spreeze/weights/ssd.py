@@ -70,7 +70,7 @@ class SsdFollower:
 
     def _read(self, parts: list[bytearray | memoryview]) -> tuple[int, int]:
         """-> bytes read, bytes that the file has."""
-        fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a stranger's pipe must not hold us
         try:
             return os.readv(fd, parts), os.fstat(fd).st_size
         finally:
@@ -91,13 +91,13 @@ class SsdFollower:
         return WeightsStamp(version, updates, published_ns)
 
     def _version_in_file(self) -> int:
+        header = bytearray(_HEADER.size)
         try:
-            with open(self._path, "rb") as file:
-                header = file.read(_HEADER.size)
+            got, _ = self._read([header])
         except FileNotFoundError:
             return 0
         except OSError as error:
             raise WeightsError(f"{self._path}: {error.strerror}") from None
-        if len(header) < _HEADER.size or header[:8] != _MAGIC:
+        if got < _HEADER.size or header[:8] != _MAGIC:
             return 0
         return int(_HEADER.unpack(header)[1])
