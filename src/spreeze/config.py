@@ -18,7 +18,15 @@ from spreeze.documents import read_document
 from spreeze.errors import ConfigError, nearest
 
 AUTO = "auto"
-RUN_FACTS = ("spreeze", "env", "spec", "auto", "adjusted", "replay_bytes")  # of config.json, beside the settings
+RUN_FACTS = (
+    "spreeze",
+    "env",
+    "spec",
+    "auto",
+    "adjusted",
+    "replay_bytes",
+    "plan",
+)  # of config.json, beside the settings
 Parse = Callable[[Any], Any]
 
 

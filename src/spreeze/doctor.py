@@ -11,8 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from spreeze import __version__, resolve
+from spreeze.config import RunConfig
+from spreeze.errors import ConfigError
+from spreeze.spec import EnvSpec
 from spreeze.tables import table
 from spreeze.tuning.hardware import Machine, find_machine, find_version
+from spreeze.tuning.plan import amount
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ LIBRARIES = {
     "OpenGL": ("envpool", "libopengl0"),
     "OSMesa": ("drawing MuJoCo without a screen and without EGL (MUJOCO_GL=osmesa)", "libosmesa6"),
 }
+EXAMPLE = EnvSpec("an environment of HalfCheetah's size", 17, 6, (-1.0,) * 6, (1.0,) * 6)
 HEADLESS = ("EGL", "OSMesa")  # one of them is enough
 
 
@@ -53,7 +58,8 @@ def doctor() -> dict[str, Any]:
         "spreeze": __version__,
         "machine": machine.as_json(),
         "disk": _describe_disk(),
-        "will_use": _plan(machine),
+        "will_use": _choices(machine),
+        "plan": _plan(machine),
         "parts": parts,
         "libraries": libraries,
         "headless_rendering": [name.lower() for name in headless],
@@ -93,7 +99,7 @@ def _describe_disk() -> dict[str, Any]:
     return {"path": str(Path.cwd()), "total_bytes": usage.total, "free_bytes": usage.free}
 
 
-def _plan(machine: Machine) -> dict[str, Any]:
+def _choices(machine: Machine) -> dict[str, Any]:
     """What 'auto' becomes here for a light environment."""
     device = resolve.choose_device(machine)
     on_gpu = device.value != "cpu"
@@ -106,6 +112,16 @@ def _plan(machine: Machine) -> dict[str, Any]:
     return {name: choice.as_json() for name, choice in choices.items()}
 
 
+def _plan(machine: Machine) -> dict[str, Any]:
+    """What a run would need of the memory, and what there is."""
+    try:
+        resolved = resolve.resolve(RunConfig(), EXAMPLE, machine, resolve.Choice("gymnasium", "the plain one"))
+    except ConfigError as error:
+        return {"places": [], "line": str(error), "warnings": []}
+    assert resolved.plan is not None, "resolve() always plans"
+    return resolved.plan.as_json()
+
+
 def render(found: dict[str, Any]) -> str:
     sections = (
         ("machine", table(["", ""], _machine_lines(found["machine"], found["disk"]))),
@@ -113,6 +129,7 @@ def render(found: dict[str, Any]) -> str:
             "will be used",
             table(["", "", ""], [[name, c["value"], c["reason"]] for name, c in found["will_use"].items()]),
         ),
+        ("memory for a run of HalfCheetah's size", _plan_lines(found["plan"])),
         (
             "parts",
             table(
@@ -147,6 +164,14 @@ def _machine_lines(machine: dict[str, Any], disk: dict[str, Any]) -> list[list[s
         ["GPU", "; ".join(gpus) or "no NVIDIA GPU"],
         ["disk", f"{_gib(disk['free_bytes'])} free at {disk['path']}"],
     ]
+
+
+def _plan_lines(plan: dict[str, Any]) -> str:
+    rows = []
+    for place in plan["places"]:
+        rows.append([place["name"], amount(place["free_bytes"]), f"free {place['free_of']}"])
+        rows += [[f"  {need['what']}", amount(need["bytes"]), need["of"]] for need in place["needs"]]
+    return "\n".join([plan["line"], *plan["warnings"], *([table(["", "", ""], rows)] if rows else [])])
 
 
 def _missing_lines(missing: list[dict[str, Any]]) -> str:

@@ -1,20 +1,33 @@
 """Where every 'auto' ends: one number each, with its reason. After this nothing derives a setting again.
 
 The order below is the order of dependence: the device decides the batch, the learner's threads leave cores to the
-samplers, and what all of them need of the memory decides how many rows replay may keep.
+samplers, and what all of them need of the memory (tuning/plan.py) decides how many rows replay may keep.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from spreeze import __version__
+from spreeze.algos import policy_spec_for
 from spreeze.config import AUTO, RunConfig
 from spreeze.errors import ConfigError
+from spreeze.experience.packing import block_rows
+from spreeze.experience.ring import sampler_ring_shape
 from spreeze.spec import EnvSpec, layout_of
-from spreeze.tuning.hardware import Gpu, Machine
+from spreeze.tuning.hardware import Gpu, Machine, find_disk_free
+from spreeze.tuning.plan import (
+    BULLET_ENV_BYTES,
+    ENV_PROCESS_BYTES,
+    ENVPOOL_SAMPLER_BYTES,
+    Demand,
+    Plan,
+    Room,
+    make_plan,
+)
 
 # One call of the policy for 16 observations costs 4 times that for one; with more environments than that their memory
 # no longer fits into the cache beside the policy's weights (docs/decisions/0004-envs-per-sampler.md).
@@ -23,7 +36,6 @@ BULLET_ENVS_PER_SAMPLER = 8  # a physics server each, and a step slow enough tha
 ENVPOOL_ENVS_PER_SAMPLER = 64  # two halves of 32: the engine steps one while the policy acts for the other
 BATCH_SIZE_CPU = 64
 BATCH_SIZE_CUDA = 8192  # below it a GPU's update takes as long, so a smaller batch is thrown away speed
-REPLAY_MEMORY_SHARE = 0.5  # of what is free where replay lies; the rest is for networks, workspaces and other roles
 CORES_WITH_OWN_EVALUATOR = 5  # from here on a core is left to evaluator and supervisor
 
 
@@ -56,6 +68,7 @@ class Resolved:
     spec: EnvSpec
     auto: dict[str, Choice]
     adjusted: dict[str, Adjusted] = field(default_factory=dict)
+    plan: Plan | None = None  # of the memory; None where nothing will be started
 
     @property
     def replay_bytes(self) -> int:
@@ -73,6 +86,7 @@ class Resolved:
             "replay_bytes": self.replay_bytes,
             "auto": {name: choice.as_json() for name, choice in self.auto.items()},
             "adjusted": {name: change.as_json() for name, change in self.adjusted.items()},
+            "plan": None if self.plan is None else self.plan.as_json(),
             "spec": self.spec.as_json(),
         }
 
@@ -107,7 +121,7 @@ def resolve(config: RunConfig, spec: EnvSpec, machine: Machine, backend: Choice)
     }
     resolved = Resolved(config.replace(**numbers), spec, auto)
     check_numbers(resolved.config)
-    return fit_replay(resolved, free_bytes(device, machine))
+    return fit(resolved, make_plan(demand_of(resolved), room_of(resolved.config, machine), "samplers" not in auto))
 
 
 def choose_device(machine: Machine) -> Choice:
@@ -199,30 +213,61 @@ def check_numbers(config: RunConfig) -> None:
             )
 
 
-def free_bytes(device: str, machine: Machine) -> int:
-    gpu = None if device == "cpu" else find_gpu(device, machine)
-    return machine.memory_available_bytes if gpu is None else gpu.memory_free_bytes
-
-
-def fit_replay(resolved: Resolved, available_bytes: int) -> Resolved:
-    """Replay as asked, or as many rows as its share of the memory holds."""
-    config = resolved.config
-    room_bytes = int(available_bytes * REPLAY_MEMORY_SHARE)
-    if resolved.replay_bytes <= room_bytes:
-        return resolved
-    rows = room_bytes // layout_of(resolved.spec).row_bytes
-    needed = max(needed_rows(config).values())
-    why = f"{config.replay_size:,} rows are {_mib(resolved.replay_bytes)}, half of what is free on {config.device} is "
-    why += _mib(room_bytes)
-    if rows < needed:
-        raise ConfigError(
-            f"--replay-size {config.replay_size}: {why}; even {needed:,} rows, which this run needs, are more"
-        )
-    smaller = Adjusted(asked=config.replay_size, value=rows, reason=why)
-    return replace(
-        resolved, config=config.replace(replay_size=rows), adjusted={**resolved.adjusted, "replay_size": smaller}
+def demand_of(resolved: Resolved) -> Demand:
+    config, spec, layout = resolved.config, resolved.spec, layout_of(resolved.spec)
+    num_envs, batch_size = int(config.envs_per_sampler), int(config.batch_size)
+    env_bytes = BULLET_ENV_BYTES if "Bullet" in spec.env_id else 0
+    process_bytes = ENVPOOL_SAMPLER_BYTES if config.env_backend == "envpool" else ENV_PROCESS_BYTES
+    return Demand(
+        device=config.device,
+        samplers=int(config.samplers),
+        envs_per_sampler=num_envs,
+        sampler_bytes=process_bytes + num_envs * env_bytes,
+        eval_envs=config.eval_episodes,
+        env_bytes=env_bytes,
+        hidden_units=sum(config.hidden),
+        network_bytes=network_bytes(config, spec),
+        ladder=(batch_size,),
+        first_batch_size=batch_size,
+        row_bytes=layout.row_bytes,
+        replay_rows=config.replay_size,
+        least_replay_rows=min(config.replay_size, max(needed_rows(config).values())),
+        ring_bytes=sampler_ring_shape(layout, block_rows(num_envs, config.n_step)).size_bytes,
     )
 
 
-def _mib(count: int) -> str:
-    return f"{count / 2**20:,.0f} MiB"
+def network_bytes(config: RunConfig, spec: EnvSpec) -> int:
+    """An actor and twin critics, each with a target, a gradient and two moments, and a copy for the products."""
+    actor = policy_spec_for(config.algo, spec.obs_size, spec.action_size, config.hidden).weight_count
+    sizes = (spec.obs_size + spec.action_size, *config.hidden, 1)
+    critic = sum((inputs + 1) * outputs for inputs, outputs in pairwise(sizes))
+    return 4 * 6 * (actor + 2 * critic)
+
+
+def room_of(config: RunConfig, machine: Machine) -> Room:
+    gpu = None if config.device == "cpu" else find_gpu(config.device, machine)
+    return Room(
+        memory=machine.memory_available_bytes,
+        memory_of="of this machine" if machine.memory_limit_bytes is None else "under the container's limit",
+        gpu=None if gpu is None else gpu.memory_free_bytes,
+        addresses=machine.address_limit_bytes,
+        disk=find_disk_free(Path(config.run_dir or ".")),
+    )
+
+
+def fit(resolved: Resolved, plan: Plan) -> Resolved:
+    """The numbers as asked for, or what the plan could keep of them."""
+    auto, adjusted, numbers = dict(resolved.auto), dict(resolved.adjusted), {}
+    for change in plan.changes:
+        name = _SETTING_OF.get(change.name)
+        if name is None:
+            continue
+        numbers[name] = change.value
+        if name in auto:
+            auto[name] = Choice(change.value, f"{auto[name].reason}; {change.reason}")
+        else:
+            adjusted[name] = Adjusted(change.asked, change.value, change.reason)
+    return replace(resolved, config=resolved.config.replace(**numbers), auto=auto, adjusted=adjusted, plan=plan)
+
+
+_SETTING_OF = {"samplers": "samplers", "replay_rows": "replay_size"}

@@ -61,14 +61,18 @@ def is_gone(pid: int) -> bool:
 
 
 class Run:
-    """`spreeze train` as a program of its own."""
+    """`spreeze train` as a program of its own. `address_kib`: what each of its processes may map (ulimit -v)."""
 
-    def __init__(self, run_dir: Path, env: str = "Pendulum-v1", **settings: Any) -> None:
+    def __init__(
+        self, run_dir: Path, env: str = "Pendulum-v1", address_kib: int | None = None, **settings: Any
+    ) -> None:
         self.run_dir = run_dir
         flags = {**SMALL, **settings}
         command = [sys.executable, "-m", "spreeze", "train", env, "--run-dir", str(run_dir)]
         for name, value in flags.items():
             command += ["--" + name.replace("_", "-"), str(value)]
+        if address_kib is not None:
+            command = ["sh", "-c", f'ulimit -v {address_kib} && exec "$@"', "sh", *command]
         path = os.pathsep.join([str(SRC), str(HERE)])
         self.stderr = run_dir.with_name(run_dir.name + ".stderr")
         with open(self.stderr, "wb") as stderr:

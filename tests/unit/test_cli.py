@@ -174,11 +174,13 @@ def test_doctor_prints_one_document_and_a_page_for_people(capsys: pytest.Capture
     found = json.loads(capsys.readouterr().out)
     assert found["machine"]["cores"] >= 1
     assert found["will_use"]["samplers"]["reason"]
+    assert found["plan"]["places"][0]["needed_bytes"] > 0
     assert all("install" in part for part in found["missing"])
     assert cli.main(["doctor"]) == 0
     page = capsys.readouterr().out
     assert found["machine"]["cpu_model"] in page
     assert "will be used" in page
+    assert found["plan"]["line"] in page
 
 
 def test_help_names_commands_and_flags(capsys: pytest.CaptureFixture[str]) -> None:

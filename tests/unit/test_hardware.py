@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import psutil
@@ -52,6 +53,40 @@ def test_cgroup_cores(tmp_path: Path, files: dict[str, str], cores: float | None
 )
 def test_cgroup_memory(tmp_path: Path, files: dict[str, str], expected: tuple[int | None, int]) -> None:
     assert hardware.find_cgroup_memory(write(tmp_path, files)) == expected
+
+
+def test_the_tightest_of_the_groups_above_this_process_counts(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    root = write(
+        tmp_path / "cgroup",
+        {
+            "slice/memory.max": "5000\n",
+            "slice/memory.current": "4500\n",
+            "slice/run/memory.max": "2000\n",
+            "slice/run/memory.current": "100\n",
+            "elsewhere/memory.max": "1\n",
+            "elsewhere/memory.current": "1\n",
+        },
+    )
+    own.write_text("0::/slice/run\n")
+    assert hardware.find_cgroup_memory(root, own) == (5000, 4500)
+    own.write_text("9:name=systemd:/\n0::/of/the/host\n")
+    assert hardware.find_cgroup_memory(root, own) == (None, 0)
+
+
+def test_a_group_of_version_1_counts(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.write_text("4:cpu,memory:/run\n0::/\n")
+    root = write(
+        tmp_path / "cgroup",
+        {"memory/run/memory.limit_in_bytes": "2000\n", "memory/run/memory.usage_in_bytes": "500\n"},
+    )
+    assert hardware.find_cgroup_memory(root, own) == (2000, 500)
+
+
+def test_a_disk_is_found_also_for_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
+    free = hardware.find_disk_free(tmp_path / "runs" / "of" / "tomorrow")
+    assert free == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.1)
 
 
 def test_a_container_with_less_memory_than_the_machine_counts(tmp_path: Path) -> None:

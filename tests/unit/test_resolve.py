@@ -118,27 +118,36 @@ def test_a_small_replay_makes_the_automatic_batch_fit() -> None:
 
 def test_replay_takes_at_most_half_of_what_is_free() -> None:
     row_bytes = 4 * (3 + 1 + 3 + 1 + 1)
-    fits = resolved(machine(free_bytes=2 * 1_000_000 * row_bytes))
-    assert fits.replay_bytes == 1_000_000 * row_bytes
+    fits = resolved(machine(free_bytes=2 * GIB), replay_size=20_000_000)
+    assert fits.replay_bytes == 20_000_000 * row_bytes
     assert not fits.adjusted
-    smaller = resolved(machine(free_bytes=2 * 250_000 * row_bytes))
-    assert smaller.config.replay_size == 250_000
-    assert smaller.adjusted["replay_size"].asked == 1_000_000
-    assert "on cpu" in smaller.adjusted["replay_size"].reason
+    smaller = resolved(machine(free_bytes=2 * GIB), replay_size=100_000_000)
+    assert smaller.config.replay_size == GIB // row_bytes
+    assert smaller.adjusted["replay_size"].asked == 100_000_000
+    assert "half at most is replay's" in smaller.adjusted["replay_size"].reason
 
 
 def test_replay_on_a_gpu_is_measured_by_the_gpus_memory() -> None:
-    assert resolved(machine(gpus=1, free_bytes=1000)).config.replay_size == 1_000_000
+    assert resolved(machine(gpus=1, free_bytes=5 * GIB), replay_size=10**9).config.replay_size > 900_000_000
 
 
-def test_memory_for_less_than_the_run_needs_is_refused() -> None:
-    with pytest.raises(ConfigError, match="--replay-size 1000000"):
-        resolved(machine(free_bytes=1000))
+def test_automatic_samplers_give_way_to_a_small_container() -> None:
+    few = resolved(machine(cores=64, free_bytes=2 * GIB))
+    assert few.config.samplers == few.auto["samplers"].value < 47
+    assert "fewer samplers, because memory is short" in few.auto["samplers"].reason
+    assert few.config.replay_size == 1_000_000
+    with pytest.raises(ConfigError, match=r"too little memory.* samplers [0-9,]{11,} "):
+        resolved(machine(cores=64, free_bytes=2 * GIB), samplers=47)
+
+
+def test_memory_for_less_than_the_run_needs_is_refused_with_the_bytes() -> None:
+    with pytest.raises(ConfigError, match=r"needs at least [0-9,]{9,} bytes, 94,371,840 of 104,857,600 free ones"):
+        resolved(machine(free_bytes=100 * 2**20))
 
 
 def test_config_json_gives_the_same_settings_back(tmp_path: Path) -> None:
-    row_bytes = 4 * 9
-    shrunk = resolved(machine(free_bytes=2 * 250_000 * row_bytes), samplers=3, gamma=0.9, hidden="64,32")
+    shrunk = resolved(machine(free_bytes=2 * GIB), replay_size=10**9, samplers=3, gamma=0.9, hidden="64,32")
+    assert shrunk.config.replay_size < 10**9
     data = json.loads(json.dumps(shrunk.in_folder(tmp_path).as_json()))
     assert data["samplers"] == 3
     assert data["env_backend"] == "gymnasium"
@@ -148,7 +157,7 @@ def test_config_json_gives_the_same_settings_back(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(data), encoding="utf-8")
     again = RunConfig.of(load_config_file(path))
-    assert again == RunConfig.of({"samplers": 3, "gamma": 0.9, "hidden": (64, 32)})
+    assert again == RunConfig.of({"replay_size": 10**9, "samplers": 3, "gamma": 0.9, "hidden": (64, 32)})
 
 
 def test_reasons_are_sentences_for_people() -> None:

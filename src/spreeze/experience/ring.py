@@ -22,7 +22,10 @@ import numpy as np
 
 from spreeze.errors import ExperienceError
 from spreeze.memory import SharedBlock, fence
+from spreeze.spec import Layout
 
+RING_BYTES = 4 << 20  # a sampler's ring: large enough for the learner's start-up and its longest update,
+RING_ROWS = 16_384  # small enough that a full one does not hold old rows
 _LINE = 64  # bytes of a cache line: head and tails never share one
 _HEAD, _BLOCK_TAIL, _ROW_TAIL = 0, _LINE // 8, _LINE // 8 + 1  # int64 cells
 _ANNOUNCEMENTS_AT = 2 * _LINE
@@ -194,3 +197,9 @@ def ring_shape(row_size: int, block_rows: int, row_capacity: int) -> RingShape:
     an engine that resets some of its environments is kept as well."""
     capacity = max(row_capacity, 4 * block_rows)
     return RingShape(row_size, capacity, slots=max(64, 4 * capacity // max(1, block_rows)))
+
+
+def sampler_ring_shape(layout: Layout, block_rows: int) -> RingShape:
+    """Of each sampler of a run."""
+    row_capacity = min(RING_ROWS, max(RING_BYTES // layout.row_bytes, 8 * block_rows))
+    return ring_shape(layout.row_size, block_rows, row_capacity)

@@ -29,6 +29,7 @@ class Books:
         self, resolved: Resolved, env_id: str, board: Board, run_dir: Path, started_ns: int, quiet: bool
     ) -> None:
         self._config, self._env_id, self._board, self._run_dir = resolved.config, env_id, board, run_dir
+        self._plan = resolved.plan
         self._started_ns = started_ns
         started_s = started_ns / 1e9
         self.recorder = Recorder(run_dir, started_s)
@@ -53,6 +54,8 @@ class Books:
                 until_return=config.until_return,
             )
         )
+        if self._plan is not None:
+            self._display.say("\n".join([self._plan.line(), *self._plan.warnings()]))
 
     def keep(self, crew: Crew) -> None:
         """Evaluations as they come, figures when they are due."""

@@ -13,16 +13,13 @@ from typing import Any
 
 from spreeze.board import Board
 from spreeze.experience.packing import block_rows
-from spreeze.experience.ring import RingReceiver, RingSender, RingShape, make_ring_block, ring_shape
+from spreeze.experience.ring import RingReceiver, RingSender, RingShape, make_ring_block, sampler_ring_shape
 from spreeze.memory import SharedBlock
 from spreeze.roles.links import EvaluatorLinks, LearnerLinks, SamplerLinks
 from spreeze.spec import Layout
 from spreeze.weights.link import Follower, Publisher
 from spreeze.weights.memory import MemoryFollower, MemoryPublisher, make_weights_block
 from spreeze.weights.ssd import SsdFollower, SsdPublisher
-
-RING_BYTES = 4 << 20  # a sampler's ring: large enough for the learner's start-up and its longest update,
-RING_ROWS = 16_384  # small enough that a full one does not hold old rows
 
 
 class Topology:
@@ -56,9 +53,7 @@ class Topology:
 
 def connect(layout: Layout, samplers: int, envs_per_sampler: int, n_step: int, weights: str, count: int) -> Topology:
     """Makes every link of a run. `weights`: ssd or memory; `count`: floats of the policy's flat vector."""
-    rows_of_block = block_rows(envs_per_sampler, n_step)
-    row_capacity = min(RING_ROWS, max(RING_BYTES // layout.row_bytes, 8 * rows_of_block))
-    shape = ring_shape(layout.row_size, rows_of_block, row_capacity)
+    shape = sampler_ring_shape(layout, block_rows(envs_per_sampler, n_step))
     return Topology(
         board=Board.create(samplers),
         rings=[make_ring_block(f"ring-{k}", shape) for k in range(samplers)],

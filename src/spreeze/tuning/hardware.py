@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import platform
+import shutil
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -21,6 +22,7 @@ from spreeze import __version__
 from spreeze.cpu import find_cpu_model
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
+OWN_CGROUP = Path("/proc/self/cgroup")
 VERSIONED = (
     "numpy", "torch", "triton", "gymnasium", "mujoco", "pybullet", "pybullet-envs-gymnasium", "box2d",
     "envpool", "safetensors",
@@ -52,6 +54,7 @@ class Machine:
     memory_available_bytes: int  # that can still be taken, under the limit
     gpus: tuple[Gpu, ...]
     versions: dict[str, str | None]  # None: not installed
+    address_limit_bytes: int | None = None  # that one process may map (ulimit -v); None without a limit
 
     @property
     def cores(self) -> int:
@@ -84,6 +87,7 @@ def find_machine(cgroup_root: Path = CGROUP_ROOT) -> Machine:
         memory_available_bytes=available,
         gpus=find_gpus(),
         versions={"spreeze": __version__, **find_versions(VERSIONED)},
+        address_limit_bytes=find_address_limit(),
     )
 
 
@@ -101,17 +105,55 @@ def find_cgroup_cores(root: Path = CGROUP_ROOT) -> float | None:
     return int(words[0]) / int(words[1])
 
 
-def find_cgroup_memory(root: Path = CGROUP_ROOT) -> tuple[int | None, int]:
-    """(limit, used) in bytes; no limit is None. What the kernel can drop at once (file caches) is not counted used."""
-    for limit_name, used_name, stat_name, cache_key in (
-        ("memory.max", "memory.current", "memory.stat", "inactive_file"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
+def find_cgroup_memory(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP) -> tuple[int | None, int]:
+    """(limit, used) in bytes; no limit is None. Of this process's group and those above it, the one with the least
+    left. What the kernel can drop at once (file caches) is not counted used."""
+    found = []
+    for tree, names, stat_name, cache_key in (
+        ("", ("memory.max", "memory.current"), "memory.stat", "inactive_file"),
+        ("memory", ("memory.limit_in_bytes", "memory.usage_in_bytes"), "memory.stat", "total_inactive_file"),
     ):
-        limit, used, stat = _words_of(root / limit_name), _words_of(root / used_name), _words_of(root / stat_name)
-        if limit and limit[0].isdigit() and used:
-            droppable = int(stat[stat.index(cache_key) + 1]) if cache_key in stat else 0
-            return int(limit[0]), max(0, int(used[0]) - droppable)
-    return None, 0
+        for folder in _cgroup_folders(root / tree, _own_cgroup(own, tree)):
+            limit, used = (_words_of(folder / name) for name in names)
+            stat = _words_of(folder / stat_name)
+            if limit and limit[0].isdigit() and used:
+                droppable = int(stat[stat.index(cache_key) + 1]) if cache_key in stat else 0
+                found.append((int(limit[0]), max(0, int(used[0]) - droppable)))
+    return min(found, key=lambda group: group[0] - group[1], default=(None, 0))
+
+
+def _own_cgroup(own: Path, tree: str) -> str:
+    """The path of this process's group, '4:memory:/a/b' or, of version 2, '0::/a/b'."""
+    for line in _words_of(own):
+        _, trees, path = [*line.split(":", 2), "", ""][:3]
+        if path and tree in trees.split(","):
+            return path.lstrip("/")
+    return ""
+
+
+def _cgroup_folders(root: Path, path: str) -> list[Path]:
+    """The group's folder and all above it. Inside a container the path may be the host's, which is not there."""
+    folder = root / path
+    return [folder, *(above for above in folder.parents if root in (above, *above.parents))]
+
+
+def find_address_limit() -> int | None:
+    try:
+        import resource
+    except ImportError:
+        return None  # not a Unix
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def find_disk_free(path: Path) -> int | None:
+    """Of the file system that `path`, or what of it exists, lies on."""
+    for place in (path.absolute(), *path.absolute().parents):
+        try:
+            return shutil.disk_usage(place).free
+        except OSError:
+            continue
+    return None
 
 
 def _words_of(path: Path) -> list[str]:
