@@ -20,7 +20,12 @@ _SECTION_CELLS = 512  # 4 KiB a section: two roles never share a cache line
 
 _COMMON = ("heartbeat_ns", "pid", "started_ns", "ready")
 _INT_CELLS = {
-    "supervisor": ("stop", "active_samplers", "checkpoints_asked"),
+    "supervisor": (
+        "stop",
+        "active_samplers",  # samplers from this number on park; 0: nobody was told to
+        "batch_size",  # that the learner is to take; 0: the one that it began with
+        "checkpoints_asked",
+    ),
     "learner": (
         "updates",
         "env_steps",  # rows in replay since the start, overwritten ones included
@@ -115,6 +120,7 @@ class Board:
         first, place = len(FIXED_ROLES), self.sections["learner"]._place
         self._stop = self._cells[0]
         self._stop_index = self.sections["supervisor"]._place["stop"]
+        self._active_index = self.sections["supervisor"]._place["active_samplers"]
         sampler_steps = len(_COMMON) + _INT_CELLS["sampler"].index("env_steps")
         self._sampler_steps = self._cells[first:, sampler_steps]
         self._learner = self._cells[1]
@@ -138,6 +144,9 @@ class Board:
 
     def env_steps_permitted(self) -> int:
         return int(self._learner[self._permitted_index])
+
+    def active_samplers(self) -> int:
+        return int(self._stop[self._active_index])
 
     def stopping(self) -> bool:
         return bool(self._stop[self._stop_index] >= STOP_TRAINING)

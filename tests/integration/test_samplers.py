@@ -12,12 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running import HERE, Samplers, wait_for
+from running import COUNTING, HERE, Account, Samplers, wait_for
 
-from spreeze.envs.counting_env import check_rows, episode_length, instances, places
-from spreeze.envs.seeds import env_seed, role_seed
-
-COUNTING = "spreeze.envs.counting_env:make_counting_env"
+from spreeze.envs.counting_env import check_rows, places
 
 
 @pytest.fixture
@@ -32,44 +29,6 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     yield make
     for samplers in started:
         samplers.close()
-
-
-class Account:
-    """All rows of one sampler, checked as they come."""
-
-    def __init__(self, samplers: Samplers, index: int) -> None:
-        self._samplers, self._index = samplers, index
-        self._n_step, self._gamma = samplers.config.n_step, samplers.config.gamma
-        self._life_of: dict[int, int] = {}  # instance -> life of this sampler
-        self._next: dict[int, tuple[int, int]] = {}  # instance -> (episode, step) of its next row
-        self.rows_of_life: list[int] = []
-
-    def new_life(self) -> None:
-        life, config = len(self.rows_of_life), self._samplers.config
-        seed = role_seed(config.seed, self._index, life)
-        own = [env_seed(seed, env) for env in range(int(config.envs_per_sampler))]
-        assert not self._life_of.keys() & set(own), "a successor collects its predecessor's episodes again"
-        self._life_of |= dict.fromkeys(own, life)
-        self._next |= dict.fromkeys(own, (1, 0))
-        self.rows_of_life.append(0)
-
-    def drain(self) -> int:
-        rows = self._samplers.drain(self._index)
-        assert check_rows(rows, self._gamma, self._n_step) == []
-        assert set(instances(rows).tolist()) <= self._life_of.keys(), "rows of another sampler"
-        for instance, episode, step in places(rows).tolist():
-            assert (episode, step) == self._next[instance], "a row is missing, or came twice"
-            over = step + 1 == episode_length(episode)
-            self._next[instance] = (episode + 1, 0) if over else (episode, step + 1)
-            self.rows_of_life[self._life_of[instance]] += 1
-        return len(rows)
-
-    def drain_until(self, rows_of_latest_life: int) -> None:
-        def enough() -> bool:
-            self.drain()
-            return self.rows_of_life[-1] >= rows_of_latest_life
-
-        wait_for(f"{rows_of_latest_life} rows of sampler-{self._index}", enough)
 
 
 def test_samplers_killed_at_random_moments(start: Callable[..., Samplers]) -> None:

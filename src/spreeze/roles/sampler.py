@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import time
+from collections import deque
 
 import numpy as np
 
@@ -23,23 +23,24 @@ from spreeze.weights.numpy_policy import NumpyPolicy
 from spreeze.weights.refresh import Refresher
 
 _WAIT_S = 0.0005  # for room in the ring, or for pacing
+_PARKED_S = 0.003  # between two looks of a parked sampler: it takes 1 % of a core and is back within milliseconds
 
 
 def run(job: Job, links: SamplerLinks, life: Life) -> None:
     config, section = job.config, links.board.section(job.role)
     policy = NumpyPolicy(job.policy, int(config.envs_per_sampler), _noise_seed(job, section))
     refresher = Refresher(links.weights, policy, section)
-    pace = _Pace(links.board, section, links.rows, life, config.learning_starts, config.steps)
+    pace = _Pace(links.board, section, _index(job), links.rows, life, config.learning_starts, config.steps)
     faults = EnvFaults(job.run_dir, job.role, section)
     groups = _make_groups(job, section, policy)
     section.add("lives", 1)
     for group in groups:
         group.begin(refresher.stamp)
     life.ready()
-    for group in itertools.cycle(groups):
-        if not pace.wait_for_turn():
-            break
+    begun, resting = deque(groups), deque[_Group]()
+    while pace.wait_for_turn():
         refresher.refresh()
+        group = begun.popleft()
         try:
             rows = group.finish()
         except EnvFault as fault:
@@ -48,7 +49,17 @@ def run(job: Job, links: SamplerLinks, life: Life) -> None:
         else:
             if len(rows) and not pace.send(rows, Stamp(*group.stamp), group.stepped_ns):
                 break
-        group.begin(refresher.stamp)
+        resting.append(group)
+        if pace.parked():
+            if begun:
+                continue  # every block that was begun is announced before it parks
+            if not pace.park():
+                break
+            refresher.refresh()
+        while resting:
+            group = resting.popleft()
+            group.begin(refresher.stamp)
+            begun.append(group)
     for group in groups:
         group.vec.close()
 
@@ -116,9 +127,17 @@ class _Pace:
     """Waits for its turn and for room, says for how long, and notices the end."""
 
     def __init__(
-        self, board: Board, section: Section, sender: RingSender, life: Life, learning_starts: int, steps: int | None
+        self,
+        board: Board,
+        section: Section,
+        index: int,
+        sender: RingSender,
+        life: Life,
+        learning_starts: int,
+        steps: int | None,
     ) -> None:
-        self._board, self._section, self._sender, self._life = board, section, sender, life
+        self._board, self._section, self._index = board, section, index
+        self._sender, self._life = sender, life
         # before the learner is up and says more, the random actions that it waits for may be taken
         self._permitted_at_start = learning_starts if steps is None else min(learning_starts, steps)
 
@@ -133,6 +152,19 @@ class _Pace:
             if board.env_steps_taken() < permitted:
                 return True
             time.sleep(_WAIT_S)
+
+    def parked(self) -> bool:
+        """Told to rest, so that others have its core."""
+        return 0 < self._board.active_samplers() <= self._index
+
+    def park(self) -> bool:
+        """Until it is needed again; False when it is time to stop."""
+        while self.parked():
+            self._life.beat()
+            if self._life.stopping():
+                return False
+            time.sleep(_PARKED_S)
+        return True
 
     def send(self, rows: np.ndarray, stamp: Stamp, stepped_ns: int) -> bool:
         """Blocks while the ring is full, seen in ring_full_ns; False when it is time to stop."""

@@ -112,6 +112,8 @@ class Crew:
             return "stopping"
         if not self._works(role, member.child):
             return "restarting" if member.restarts else "starting"
+        if role_kind(role) == "sampler" and 0 < self._board.active_samplers() <= int(role.removeprefix("sampler-")):
+            return "parked"
         return "silent" if self._silent_s(role, now) > SILENT_AT_MOST_S[role_kind(role)] / 3 else "ok"
 
     def _works(self, role: str, child: Child) -> bool:
