@@ -20,7 +20,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 COMPILED := pybullet,box2d,box2d-py,envpool,mujoco
 SIMULATORS := mujoco bullet box2d envpool
 
-.PHONY: train test check slow gpu learning bench clean
+.PHONY: train test check slow faults gpu learning bench clean
 
 train: $(VENV)/simulators.stamp
 	$(BIN)/spreeze train $(ENV) $(ARGS)
@@ -32,6 +32,9 @@ check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+faults: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -m '' tests/faults $(ARGS)
 
 slow gpu learning: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -m $@ $(ARGS)

@@ -127,6 +127,19 @@ def switch(value: Any) -> bool:
     raise ValueError(f"{value!r} is not true or false")
 
 
+def byte_count(value: Any) -> int:
+    """1500000000 or '1.5G'; K, M and G are 2^10, 2^20 and 2^30."""
+    text = str(value).strip().upper().removesuffix("B").removesuffix("I")
+    scale = 2 ** {"K": 10, "M": 20, "G": 30}.get(text[-1:], 0)
+    try:
+        count = float(text.rstrip("KMG")) * scale
+        if not 2**20 <= count <= 2**50:
+            raise ValueError
+    except ValueError:
+        raise ValueError(f"{value!r} is not a number of bytes of at least 1M, such as 1500000000 or 1.5G") from None
+    return int(count)
+
+
 def device_name(value: Any) -> str:
     name = str(value)
     if name == "cpu" or (name.startswith("cuda:") and name[5:].isdigit()):
@@ -174,6 +187,15 @@ class RunConfig:
     precision: str = setting(AUTO, one_of(AUTO, "float32", "bfloat16"), "number format of the products in an update")
     compile: str = setting(AUTO, one_of(AUTO, "off", "on"), "fused and captured updates; off: the plain reference")
     learner_threads: int | str = setting(AUTO, or_word(AUTO, whole(1, 512)), "CPU threads of the update's products")
+
+    # faults
+    hang_after: float = setting(
+        30.0, positive(86_400), "seconds of silence until a sampler is taken for hung; above the slowest step and reset"
+    )
+    restarts_per_minute: int = setting(5, whole(0, 1000), "times that a role is replaced within a minute")
+    sampler_memory: int | str = setting(
+        AUTO, or_word(AUTO, byte_count), "bytes (or 2G) that a sampler may take before it is replaced"
+    )
 
     # watching
     eval_every: float = setting(1.0, positive(), "seconds between evaluations; back to back where they take longer")

@@ -26,6 +26,7 @@ from spreeze.tuning.plan import (
     Demand,
     Plan,
     Room,
+    amount,
     make_plan,
 )
 
@@ -36,6 +37,8 @@ BULLET_ENVS_PER_SAMPLER = 8  # a physics server each, and a step slow enough tha
 ENVPOOL_ENVS_PER_SAMPLER = 64  # two halves of 32: the engine steps one while the policy acts for the other
 BATCH_SIZE_CPU = 64
 BATCH_SIZE_CUDA = 8192  # below it a GPU's update takes as long, so a smaller batch is thrown away speed
+SAMPLER_MEMORY_SHARE = 0.5  # of what is free, all of them together; replay and learner need the rest
+LEAST_SAMPLER_MEMORY_BYTES = 1 << 30
 CORES_WITH_OWN_EVALUATOR = 5  # from here on a core is left to evaluator and supervisor
 
 
@@ -108,15 +111,17 @@ def resolve(config: RunConfig, spec: EnvSpec, machine: Machine, backend: Choice)
     on_gpu = device.startswith("cuda")
     env_backend = settle("env_backend", backend)
     learner_threads = settle("learner_threads", choose_learner_threads(on_gpu, machine.cores))
+    samplers = settle("samplers", choose_samplers(machine.cores, learner_threads))
     numbers = {
         "env_backend": env_backend,
         "device": device,
         "learner_threads": learner_threads,
-        "samplers": settle("samplers", choose_samplers(machine.cores, learner_threads)),
+        "samplers": samplers,
         "envs_per_sampler": settle("envs_per_sampler", choose_envs_per_sampler(spec.env_id, env_backend)),
         "batch_size": settle("batch_size", choose_batch_size(on_gpu, config.replay_size)),
         "precision": settle("precision", choose_precision(on_gpu)),
         "compile": settle("compile", Choice("on", "fused and captured updates compute the same, faster")),
+        "sampler_memory": settle("sampler_memory", choose_sampler_memory(machine.memory_available_bytes, samplers)),
         "target_entropy": settle("target_entropy", choose_target_entropy(spec)),
     }
     resolved = Resolved(config.replace(**numbers), spec, auto)
@@ -189,6 +194,16 @@ def choose_precision(on_gpu: bool) -> Choice:
     if on_gpu:
         return Choice("bfloat16", "products twice as fast on this GPU; weights and sums stay float32")
     return Choice("float32", "the plain choice on a CPU")
+
+
+def choose_sampler_memory(available_bytes: int, samplers: int) -> Choice:
+    """Each sampler's, and the evaluator's: together they never take what replay and learner need."""
+    share = int(available_bytes * SAMPLER_MEMORY_SHARE) // (samplers + 1)
+    of_what = f"half of the {amount(available_bytes)} that are free, for {samplers} samplers and the evaluator"
+    if share < LEAST_SAMPLER_MEMORY_BYTES:
+        least = LEAST_SAMPLER_MEMORY_BYTES
+        return Choice(least, f"{of_what}, is less than the {amount(least)} that a simulator may need")
+    return Choice(share, of_what)
 
 
 def choose_target_entropy(spec: EnvSpec) -> Choice:

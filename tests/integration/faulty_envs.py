@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -88,3 +90,74 @@ def make_hanging(render_mode: str | None = None) -> gymnasium.Env:
 
 def make_hopeless(render_mode: str | None = None) -> gymnasium.Env:
     return HopelessEnv()
+
+
+class StrewingEnv(CountingEnv):
+    """Starts processes, one in the sampler's group and one in a session of its own, and makes a temporary file; ends
+    and removes none of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for own_session in (False, True):
+            subprocess.Popen(["sleep", os.environ["FAULTY_ENVS_SLEEP"]], start_new_session=own_session)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        if seed is not None:
+            os.close(tempfile.mkstemp(prefix="strewn-")[0])
+        return super().reset(seed=seed, options=options)
+
+
+class LeakingEnv(CountingEnv):
+    """Keeps a megabyte more with each episode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept: list[bytes] = []
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        self._kept.append(b"x" * (1 << 20))
+        return super().reset(seed=seed, options=options)
+
+
+class SometimesHangingEnv(CountingEnv):
+    """Hangs once: the first that finds the mark and takes it away never comes back."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self._where = where
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        self._hang("reset")
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self._hang("step")
+        return super().step(action)
+
+    def _hang(self, where: str) -> None:
+        mark = Path(os.environ["FAULTY_ENVS_MARK"])
+        if where == self._where and mark.exists():
+            mark.unlink()
+            threading.Event().wait()
+
+
+def make_strewing(render_mode: str | None = None) -> gymnasium.Env:
+    return StrewingEnv()
+
+
+def make_leaking(render_mode: str | None = None) -> gymnasium.Env:
+    return LeakingEnv()
+
+
+def make_hanging_in_step(render_mode: str | None = None) -> gymnasium.Env:
+    return SometimesHangingEnv("step")
+
+
+def make_hanging_in_reset(render_mode: str | None = None) -> gymnasium.Env:
+    return SometimesHangingEnv("reset")

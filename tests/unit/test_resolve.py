@@ -164,3 +164,10 @@ def test_reasons_are_sentences_for_people() -> None:
     assert (
         resolving.choose_samplers(16, 1).reason == "16 usable cores: 1 for the learner, 1 for evaluator and supervisor"
     )
+
+
+def test_samplers_and_evaluator_share_half_of_what_is_free_and_have_enough_to_work() -> None:
+    of_each = resolved(machine(cores=4, free_bytes=16 * GIB)).auto["sampler_memory"]
+    assert of_each.value == 2 * GIB  # three samplers and the evaluator
+    assert "half of the 16.0 GiB" in of_each.reason
+    assert resolved(machine(cores=16, free_bytes=4 * GIB)).config.sampler_memory == GIB

@@ -9,30 +9,36 @@ from dataclasses import dataclass, field
 
 from spreeze.board import Board, role_kind
 from spreeze.metrics.view import Role, State
+from spreeze.runtime.limits import RESTARTS_WITHIN_S, Limits
+from spreeze.runtime.memory_watch import MemoryWatch
 from spreeze.runtime.process import Child, describe_exit
 
-START_WITHIN_S = 180.0  # a role's first sign that it works: imports, simulators, captured updates
-SILENT_AT_MOST_S = {"sampler": 30.0, "evaluator": 60.0, "learner": 120.0}
-RESTARTS_AT_MOST, RESTARTS_WITHIN_S = 5, 60.0
 GONE_WITHIN_S = 60.0  # after SIGKILL
 IRREPLACEABLE = ("learner",)
+SPAWN_AGAIN_AFTER_S = 3.0  # the system refused a process: descriptors, memory or processes are used up
 
 
 @dataclass
 class _Member:
     child: Child
-    restarts_at: deque[float] = field(default_factory=lambda: deque(maxlen=RESTARTS_AT_MOST))
+    attempts_at: deque[float] = field(default_factory=deque)  # of replacing it, within the last minute
     restarts: int = 0
+    wait_until: float = 0.0  # before the next attempt
 
 
 class Crew:
     """Of one run. `spawn` starts a role's process; `event` is told what happened, as Recorder.event."""
 
-    def __init__(self, board: Board, spawn: Callable[[str], Child], event: Callable[..., object]) -> None:
+    def __init__(
+        self, board: Board, spawn: Callable[[str], Child], event: Callable[..., object], limits: Limits
+    ) -> None:
         self._board = board
         self._spawn = spawn
         self._event = event
+        self._limits = limits
         self._members: dict[str, _Member] = {}
+        self._memory = MemoryWatch()
+        self._looked_at = self._awake_since = time.monotonic()
 
     def start(self, role: str) -> None:
         self._members[role] = _Member(self._spawn_noted(role))
@@ -40,9 +46,10 @@ class Crew:
     def heal(self) -> tuple[str, str] | None:
         """Replaces roles that died or hang. -> the role and what befell it, where the run cannot go on without it or
         its budget is spent"""
+        self._notice_own_sleep()
         for role, member in self._members.items():
             trouble = self._trouble(role, member.child)
-            if trouble is None:
+            if trouble is None or time.monotonic() < member.wait_until:
                 continue
             member.child.kill()
             member.child.wait_gone(GONE_WITHIN_S)
@@ -71,6 +78,10 @@ class Crew:
     def states(self, now: float) -> list[Role]:
         return [Role(role, self._state(role, member, now), member.restarts) for role, member in self._members.items()]
 
+    def kill(self, roles: Iterable[str]) -> None:
+        for role in roles:
+            self._members[role].child.kill()
+
     def kill_all(self) -> None:
         for member in self._members.values():
             member.child.kill()
@@ -83,14 +94,20 @@ class Crew:
         return child
 
     def _replace(self, role: str, member: _Member, trouble: str) -> bool:
-        """False when it was replaced too often lately."""
+        """False when it was tried too often lately."""
         now = time.monotonic()
-        budget_spent = len(member.restarts_at) == RESTARTS_AT_MOST
-        if budget_spent and now - member.restarts_at[0] < RESTARTS_WITHIN_S:
+        while member.attempts_at and now - member.attempts_at[0] > RESTARTS_WITHIN_S:
+            member.attempts_at.popleft()
+        if len(member.attempts_at) >= self._limits.restarts_per_minute:
             return False
-        member.restarts_at.append(now)
+        member.attempts_at.append(now)
+        try:
+            member.child = self._spawn_noted(role)
+        except OSError as error:
+            member.wait_until = now + SPAWN_AGAIN_AFTER_S
+            self._event("warning", f"no process could be started in its place, tried again: {error}", role=role)
+            return True
         member.restarts += 1
-        member.child = self._spawn_noted(role)
         self._event("restart", f"it {trouble}", role=role, restarts=member.restarts)
         return True
 
@@ -98,11 +115,22 @@ class Crew:
         code = child.exit_code()
         if code is not None:
             return describe_exit(code)
+        now, limits = time.monotonic(), self._limits
         if self._works(role, child):
-            silent_s, limit_s = self._silent_s(role, time.monotonic()), SILENT_AT_MOST_S[role_kind(role)]
-            return f"was silent for {silent_s:.0f} s" if silent_s > limit_s else None
-        starting_s = time.monotonic() - child.started_at
-        return f"did not start within {START_WITHIN_S:.0f} s" if starting_s > START_WITHIN_S else None
+            silent_s = self._silent_s(role, now)
+            if silent_s > limits.silent_at_most_s(role):
+                return f"was silent for {silent_s:.0f} s"
+        elif now - max(child.started_at, self._awake_since) > limits.start_within_s(role):
+            return f"did not start within {limits.start_within_s(role):.0f} s"
+        return self._memory.excess(child.pid, limits.memory_of(role), now)
+
+    def _notice_own_sleep(self) -> None:
+        """Who was stopped himself (Ctrl-Z, a frozen container, a disk that held him) has not listened: nobody's silence
+        of that time counts."""
+        now = time.monotonic()
+        if now - self._looked_at > self._limits.hang_after_s / 3:
+            self._awake_since = now
+        self._looked_at = now
 
     def _state(self, role: str, member: _Member, now: float) -> State:
         stopping = self._board.stopping()
@@ -114,7 +142,7 @@ class Crew:
             return "restarting" if member.restarts else "starting"
         if role_kind(role) == "sampler" and 0 < self._board.active_samplers() <= int(role.removeprefix("sampler-")):
             return "parked"
-        return "silent" if self._silent_s(role, now) > SILENT_AT_MOST_S[role_kind(role)] / 3 else "ok"
+        return "silent" if self._silent_s(role, now) > self._limits.silent_at_most_s(role) / 3 else "ok"
 
     def _works(self, role: str, child: Child) -> bool:
         """This very process, and not the one before it, has finished its start-up."""
@@ -122,4 +150,4 @@ class Crew:
         return section.get("pid") == child.pid and bool(section.get("ready"))
 
     def _silent_s(self, role: str, now: float) -> float:
-        return now - self._board.section(role).get("heartbeat_ns") / 1e9
+        return now - max(self._awake_since, self._board.section(role).get("heartbeat_ns") / 1e9)

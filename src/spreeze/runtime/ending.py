@@ -15,6 +15,8 @@ POLL_S = 0.02
 STOP_WITHIN_S = 60.0  # the learner saves meanwhile
 LAST_EVALUATION_WITHIN_S = 20.0
 LEAVE_WITHIN_S = 5.0
+SAMPLERS_LEAVE_WITHIN_S = 10.0  # one that hangs in a step must not hold up the end
+SLEPT_S = 2.0  # between two looks, which are POLL_S apart: this process was stopped, and that time does not count
 WATCHERS = ("evaluator", "visualizer")  # they look at what training left, and leave last
 
 
@@ -45,27 +47,33 @@ class Ending:
         """Everybody in order. -> how it ended"""
         cells = self._board.section("supervisor")
         cells.set("stop", STOP_TRAINING)
-        trainers = [role for role in self._crew.roles() if role not in WATCHERS]
         if end.status != "finished":
             cells.set("stop", STOP_ALL)
-        in_time = self._wait(lambda: not self._crew.running(trainers), STOP_WITHIN_S)
-        end = self._judge(end, self._crew.running(trainers))
+        self._see_samplers_off()
+        in_time = self._wait(lambda: not self._crew.running(["learner"]), STOP_WITHIN_S)
+        end = self._judge(end, self._crew.running(["learner"]))
         if end.status == "finished" and in_time:
             end = self._evaluate_last(end)
         cells.set("stop", STOP_ALL)
         self._wait(lambda: not self._crew.running(WATCHERS), LEAVE_WITHIN_S)
         return end
 
+    def _see_samplers_off(self) -> None:
+        samplers = [role for role in self._crew.roles() if role != "learner" and role not in WATCHERS]
+        self._wait(lambda: not self._crew.running(samplers), SAMPLERS_LEAVE_WITHIN_S)
+        if len(self._signals) <= 1 and (left := self._crew.running(samplers)):
+            self._event("warning", f"{', '.join(left)} did not leave within {SAMPLERS_LEAVE_WITHIN_S:.0f} s: killed")
+            self._crew.kill(left)  # what they announced is in their rings
+
     def _judge(self, end: End, left: list[str]) -> End:
-        """What the stopping of samplers and learner makes of the end."""
+        """What the stopping of the learner makes of the end."""
         if len(self._signals) > 1:
             reason = f"{end.reason}; a second signal ended it before everything was saved"
             return End(end.status, reason, end.exit_code)
         if left:
             self._event("warning", f"{', '.join(left)} did not stop within {STOP_WITHIN_S:.0f} s")
-            return End("failed", "learner did not stop and save in time", 1) if "learner" in left else end
-        code = self._crew.exit_code("learner")
-        if end.status == "failed" or not code:
+            return End("failed", "learner did not stop and save in time", 1)
+        if end.status == "failed" or not (code := self._crew.exit_code("learner")):
             return end
         words = last_words(self._run_dir, "learner")
         return End("failed", f"learner {describe_exit(code)} while it saved{words}", 1)
@@ -82,9 +90,14 @@ class Ending:
 
     def _wait(self, condition: Callable[[], bool], within_s: float) -> bool:
         """Until the condition holds; False when time is over or one more signal says to end at once."""
-        deadline = time.monotonic() + within_s
+        looked_at = time.monotonic()
+        deadline = looked_at + within_s
         while not condition():
-            if time.monotonic() > deadline or len(self._signals) > 1:
+            now = time.monotonic()
+            if now - looked_at > SLEPT_S:
+                deadline += now - looked_at
+            looked_at = now
+            if now > deadline or len(self._signals) > 1:
                 return False
             time.sleep(POLL_S)
         return True

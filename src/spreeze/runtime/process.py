@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import spreeze
@@ -17,10 +18,13 @@ from spreeze.runtime.topology import wired_descriptors
 
 
 class Child:
-    def __init__(self, job: Job, threads: int) -> None:
+    """A role's process is the leader of a process group of its own: what its environments start ends with it."""
+
+    def __init__(self, job: Job, threads: int, environment: Mapping[str, str] | None = None) -> None:
+        """`environment`: further variables of its environment."""
         self.role = job.role
         self.started_at = time.monotonic()
-        self._popen = _spawn(job, threads)
+        self._popen = _spawn(job, threads, environment or {})
 
     @property
     def pid(self) -> int:
@@ -28,11 +32,13 @@ class Child:
 
     def exit_code(self) -> int | None:
         """None while it runs; negative: killed by that signal."""
+        if self._popen.returncode is None and _has_ended(self.pid):
+            self._kill_group()  # before it is reaped: until then nobody else can have its number
         return self._popen.poll()
 
     def kill(self) -> None:
-        if self._popen.poll() is None:
-            self._popen.kill()
+        if self.exit_code() is None:
+            self._kill_group()
 
     def wait_gone(self, timeout_s: float) -> bool:
         try:
@@ -40,6 +46,22 @@ class Child:
         except subprocess.TimeoutExpired:
             return False
         return True
+
+    def _kill_group(self) -> None:
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except OSError:  # between fork and exec it has no group yet
+            self._popen.kill()
+
+
+def _has_ended(pid: int) -> bool:
+    """It has, and waits to be reaped. (macOS cannot tell, and leaves its group alone.)"""
+    if not hasattr(os, "waitid"):
+        return False
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # somebody else in this process has reaped it
+        return False
 
 
 def describe_exit(code: int) -> str:
@@ -51,7 +73,7 @@ def describe_exit(code: int) -> str:
         return f"was killed by signal {-code}"
 
 
-def _spawn(job: Job, threads: int) -> subprocess.Popen:
+def _spawn(job: Job, threads: int, environment: Mapping[str, str]) -> subprocess.Popen:
     job_fd = write_job(job)
     try:
         with open(job.run_dir / "log.txt", "ab") as log:
@@ -61,8 +83,8 @@ def _spawn(job: Job, threads: int) -> subprocess.Popen:
                 stdout=log,  # simulators print; the user's terminal and `--json` stay clean
                 stderr=log,
                 pass_fds=[job_fd, *wired_descriptors(job.wiring)],
-                env=_environment(threads),
-                process_group=0,  # Ctrl-C in the terminal reaches the supervisor alone
+                env={**_environment(threads), **environment},
+                process_group=0,  # Ctrl-C in the terminal reaches the supervisor alone; see _kill_group
             )
     finally:
         os.close(job_fd)

@@ -27,8 +27,11 @@ from spreeze.run_folder import make_run_dir
 from spreeze.runtime.books import Books
 from spreeze.runtime.crew import Crew
 from spreeze.runtime.ending import POLL_S, End, Ending, last_words
+from spreeze.runtime.guardian import Guardian
+from spreeze.runtime.limits import Limits
 from spreeze.runtime.process import Child
 from spreeze.runtime.signals import signals_noted
+from spreeze.runtime.temp_folder import remove_temp_folder, temp_folder
 from spreeze.runtime.topology import Topology, connect
 from spreeze.spec import layout_of
 from spreeze.tuning.hardware import find_machine
@@ -58,19 +61,29 @@ def train(
     """Trains until a limit, the target return, Ctrl-C or a failure. Raises ConfigError before anything has started."""
     started_ns = time.monotonic_ns() if started_ns is None else started_ns
     source = EnvSource.of(env)
-    spec = probe(source)
+    guardian = Guardian()
+    with guardian.marking():
+        spec = probe(source)
+        backend, reason = choose_backend(source, config.env_backend, spec)
     machine = find_machine()
-    backend, reason = choose_backend(source, config.env_backend, spec)
     resolved = resolve(config, spec, machine, Choice(backend, reason))
     run_dir = make_run_dir(config.run_dir, source.env_id, config.algo)
     resolved = resolved.in_folder(run_dir)
     _write_json(run_dir / "config.json", resolved.as_json())
     _write_json(run_dir / "machine.json", machine.as_json())
-    return _Supervisor(source, resolved, run_dir, started_ns, quiet).run()
+    return _Supervisor(source, resolved, run_dir, started_ns, quiet, guardian).run()
 
 
 class _Supervisor:
-    def __init__(self, source: EnvSource, resolved: Resolved, run_dir: Path, started_ns: int, quiet: bool) -> None:
+    def __init__(
+        self,
+        source: EnvSource,
+        resolved: Resolved,
+        run_dir: Path,
+        started_ns: int,
+        quiet: bool,
+        guardian: Guardian,
+    ) -> None:
         self._source, self._resolved, self._config = source, resolved, resolved.config
         self._run_dir, self._started_ns = run_dir, started_ns
         self._policy = policy_spec_for(
@@ -81,7 +94,8 @@ class _Supervisor:
         self._board.section("supervisor").set("active_samplers", int(self._config.samplers))
         self._books = Books(resolved, source.env_id, self._board, run_dir, started_ns, quiet)
         self._event = self._books.recorder.event
-        self._crew = Crew(self._board, self._spawner(), self._event)
+        self._guardian = guardian
+        self._crew = Crew(self._board, self._spawner(), self._event, Limits.of(self._config))
         self._signals: list[int] = []
         self._inbox = Inbox(run_dir)
 
@@ -89,14 +103,23 @@ class _Supervisor:
         ending = Ending(self._board, self._crew, self._run_dir, self._signals, self._solved, self._event)
         with signals_noted(self._signals):
             try:
-                self._start()
-                end = ending.stop(self._watch())
+                end = ending.stop(self._start_and_watch())
             except Exception as error:
                 end = self._broken(error)
             finally:
                 self._crew.kill_all()
+                self._guardian.close()
+                remove_temp_folder(self._run_dir)
                 self._topology.close()
             return Result(end.exit_code, self._run_dir, self._books.close(self._crew, end))
+
+    def _start_and_watch(self) -> End:
+        """A fault of the supervisor itself also ends in order: the learner is there and can save."""
+        try:
+            self._start()
+            return self._watch()
+        except Exception as error:
+            return self._broken(error)
 
     def _connect(self) -> Topology:
         config = self._config
@@ -112,6 +135,7 @@ class _Supervisor:
     def _spawner(self) -> Callable[[str], Child]:
         """What starts a role's process. It holds no reference to self: a cycle would keep the shared memory mapped."""
         topology, threads = self._topology, int(self._config.learner_threads)
+        environment = self._guardian.environment
         common = Job(
             role="",
             config=self._config,
@@ -126,7 +150,9 @@ class _Supervisor:
 
         def spawn(role: str) -> Child:
             job = dataclasses.replace(common, role=role, wiring=topology.wiring(role))
-            return Child(job, threads=threads if role == "learner" else 1)
+            if role == "learner":
+                return Child(job, threads, environment)
+            return Child(job, 1, {**environment, **temp_folder(job.run_dir)})
 
         return spawn
 
@@ -138,6 +164,7 @@ class _Supervisor:
         # the learner first: importing torch takes longest
         for role in ("learner", *(f"sampler-{k}" for k in range(int(self._config.samplers))), "evaluator"):
             self._crew.start(role)
+        self._guardian.start()
         for name, choice in self._resolved.auto.items():
             self._event("choice", f"{name} {choice.value}: {choice.reason}", setting=name, value=choice.value)
         for name, change in self._resolved.adjusted.items():

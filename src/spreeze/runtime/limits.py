@@ -1,0 +1,37 @@
+"""How much patience the supervisor has with a role: until it counts as hung, how often it is replaced, how much memory
+it may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spreeze.board import role_kind
+from spreeze.config import RunConfig
+
+LEARNER_SILENT_AT_MOST_S = 120.0  # one launch of many updates, and saving, take their time
+LEARNER_START_WITHIN_S = 180.0  # imports, compiled and captured updates
+START_TIMES = 6  # starting a simulator may take so many times as long as a role may be silent
+PATIENCE = {"evaluator": 2}  # times as long: it runs at low priority
+RESTARTS_WITHIN_S = 60.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    hang_after_s: float = 30.0
+    restarts_per_minute: int = 5
+    memory_bytes: int | None = None  # of a role that steps environments
+
+    @staticmethod
+    def of(config: RunConfig) -> Limits:
+        """Of a resolved config."""
+        return Limits(config.hang_after, config.restarts_per_minute, int(config.sampler_memory))
+
+    def silent_at_most_s(self, role: str) -> float:
+        kind = role_kind(role)
+        return LEARNER_SILENT_AT_MOST_S if kind == "learner" else self.hang_after_s * PATIENCE.get(kind, 1)
+
+    def start_within_s(self, role: str) -> float:
+        return LEARNER_START_WITHIN_S if role == "learner" else START_TIMES * self.hang_after_s
+
+    def memory_of(self, role: str) -> int | None:
+        return None if role == "learner" else self.memory_bytes
