@@ -11,10 +11,12 @@ indexing field by field takes 2.7 ms), and a Batch is views of that buffer: it i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from spreeze.draws import CountedNumbers, restore
 from spreeze.errors import SpreezeError
 from spreeze.gather import find_gather
 from spreeze.spec import Batch, Layout
@@ -27,11 +29,21 @@ class ReplayError(SpreezeError):
 
 
 class Replay:
-    def __init__(self, layout: Layout, capacity: int, device: torch.device | str = "cpu", seed: int = 0) -> None:
+    """`counted`: the same seed draws the same rows on every kind of device."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        capacity: int,
+        device: torch.device | str = "cpu",
+        seed: int = 0,
+        counted: bool = False,
+    ) -> None:
         self.layout = layout
         self.capacity = capacity
         self.device = torch.device(device)
-        self.generator = torch.Generator(self.device).manual_seed(seed)
+        self._counted = CountedNumbers(self.device, seed) if counted else None
+        self.generator: Any = self._counted or torch.Generator(self.device).manual_seed(seed)
         self.rows = torch.zeros(capacity, layout.row_size, device=self.device)
         self.size = 0  # rows that hold data
         self.total = 0  # rows ever extended; the next one goes to total % capacity
@@ -60,15 +72,22 @@ class Replay:
         On a GPU an empty replay gives rows of zeros, because a graph may be captured before the first row came.
         """
         index, drawn, batch = self._drawn.get(count) or self._prepare(count)
-        if self.device.type == "cuda":
+        if self.device.type == "cpu" and not self.size:
+            raise ReplayError("replay is empty: extend it before a draw")
+        if self._counted is not None:
+            self._counted.fill(index)
+            self._gather_rows(self.rows, index, self.device_size, drawn)
+        elif self.device.type == "cuda":
             index.random_(0, _MANY, generator=self.generator)
             self._gather_rows(self.rows, index, self.device_size, drawn)
-        elif self.size:
+        else:
             index.random_(0, self.size, generator=self.generator)
             torch.index_select(self.rows, 0, index, out=drawn)
-        else:
-            raise ReplayError("replay is empty: extend it before a draw")
         return batch
+
+    def torch_generators(self) -> list[torch.Generator]:
+        """What a graph that draws must register."""
+        return [self.generator] if isinstance(self.generator, torch.Generator) else []
 
     def _prepare(self, count: int) -> tuple[Tensor, Tensor, Batch]:
         drawn = torch.zeros(count, self.layout.row_size, device=self.device)
@@ -103,4 +122,4 @@ class Replay:
         self.rows[:size].copy_(rows)
         self.total = total
         self._set_size(size)
-        self.generator.set_state(state["generator"].cpu())
+        restore(self.generator, state["generator"])

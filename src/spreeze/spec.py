@@ -135,6 +135,28 @@ class Layout:
         )
 
 
+class ObservationLayout(Layout):
+    """The part of a row that an actor on a device of its own needs: | obs (O) | next_obs (O) |"""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return Field("obs", self.obs_size, 0), Field("next_obs", self.obs_size, self.obs_size)
+
+    @property
+    def row_size(self) -> int:
+        return 2 * self.obs_size
+
+    def split(self, rows: Any) -> Batch:
+        obs, next_obs = rows[:, : self.obs_size], rows[:, self.obs_size :]
+        return Batch(obs, None, None, next_obs, None, None)
+
+    def take(self, rows: Any, into: Any) -> None:
+        """From whole rows (B, row_size) into such parts (B, 2 O)."""
+        whole = Layout(self.obs_size, self.action_size)
+        for field in self.fields:
+            into[:, self.slice_of(field.name)] = rows[:, whole.slice_of(field.name)]
+
+
 class Batch(NamedTuple):
     """Rows by field: NumPy arrays in a sampler, torch tensors in the learner."""
 

@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "src" / "spreeze"
 
 BOTTOM = {
-    "documents", "spec", "memory", "errors", "board", "config", "cpu", "gather", "gather_kernel", "requests",
+    "documents", "draws", "spec", "memory", "errors", "board", "config", "cpu", "gather", "gather_kernel", "requests",
     "run_folder", "tables",
 }  # fmt: skip
 LEAVES = {"algos", "replay", "experience", "weights", "envs", "tuning", "metrics"}

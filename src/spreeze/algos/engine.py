@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -34,6 +34,10 @@ class Engine:
             if value not in known:
                 raise ConfigError(f"{value!r} is not one of {', '.join(known)}.{nearest(value, known)}")
         return Engine(name, precision, device, torch.Generator().manual_seed(seed))
+
+    def on(self, device: torch.device) -> Engine:
+        """For another device; both draw their start values from the same source, one after the other."""
+        return replace(self, device=device)
 
     @property
     def dtype(self) -> torch.dtype:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from spreeze.algos.adam import Adam, polyak
-from spreeze.algos.algorithm import Advice, Metrics, Proposal, load_state
+from spreeze.algos.algorithm import Advice, Proposal, load_state, make_metrics
 from spreeze.algos.engine import Engine
 from spreeze.config import AUTO, RunConfig
+from spreeze.draws import restore
 from spreeze.spec import Batch
 from spreeze.weights.numpy_policy import PolicySpec
 
@@ -29,17 +30,19 @@ class Sac:
         seed: int = 0,
         engine: str = "fused",
         precision: str = "float32",
+        critic_device: torch.device | str | None = None,
     ) -> None:
         device = torch.device(device)
         nets = Engine.of(engine, precision, device, seed)
+        critic_nets = nets if critic_device is None else nets.on(torch.device(critic_device))
         self.policy_spec = PolicySpec("tanh_gaussian", obs_size, action_size, config.hidden)
         self.generator = torch.Generator(device).manual_seed(seed)
         self.tau = config.tau
         self.target_entropy = -float(action_size) if config.target_entropy == AUTO else float(config.target_entropy)
 
         self.actor = nets.mlp(self.policy_spec.layer_sizes)
-        self.critics = nets.mlp((obs_size + action_size, *config.hidden, 1), copies=2)
-        self.target_critics = nets.twin(self.critics)
+        self.critics = critic_nets.mlp((obs_size + action_size, *config.hidden, 1), copies=2)
+        self.target_critics = critic_nets.twin(self.critics)
         self.squash = nets.squash()
         self.log_temperature = torch.full((1,), config.init_temperature, device=device, dtype=nets.dtype).log_()
         self.temperature_grad = torch.zeros_like(self.log_temperature)
@@ -47,7 +50,8 @@ class Sac:
         self.actor_adam = Adam(self.actor.parameters.data, self.actor.parameters.grad, config.lr)
         self.critics_adam = Adam(self.critics.parameters.data, self.critics.parameters.grad, config.lr)
         self.temperature_adam = Adam(self.log_temperature, self.temperature_grad, config.lr)
-        self.metrics = Metrics(("critic_loss", "actor_loss", "q_mean", "temperature", "entropy"), device)
+        names = ("critic_loss", "actor_loss", "q_mean", "temperature", "entropy")
+        self.metrics, self.critic_metrics = make_metrics(names, device, critic_device)
 
     def propose(self, batch: Batch, turn: int = 0) -> Proposal:
         size = batch.obs.shape[0]
@@ -56,17 +60,17 @@ class Sac:
             2 * size, self.policy_spec.action_size, generator=self.generator, device=output.device, dtype=output.dtype
         )
         action, log_prob, squash_tape = self.squash.forward(output[0], noise)
+        temperature = self.log_temperature.exp()
         return Proposal(
             action=action[:size],
             next_action=action[size:],
-            next_log_prob=log_prob[size:],
-            temperature=self.log_temperature.exp(),
-            kept=(log_prob[:size], tape, squash_tape),
+            next_penalty=temperature * log_prob[size:],
+            kept=(log_prob[:size], temperature, tape, squash_tape),
         )
 
-    def critic_step(self, batch: Batch, proposal: Proposal) -> Advice:
+    def train_critics(self, batch: Batch, proposal: Proposal) -> None:
         next_q, _ = self.target_critics.forward(torch.cat((batch.next_obs, proposal.next_action), 1))  # (Q, B, 1)
-        soft_value = next_q.squeeze(2).amin(0) - proposal.temperature * proposal.next_log_prob
+        soft_value = next_q.squeeze(2).amin(0) - proposal.next_penalty
         target = batch.reward + batch.discount * soft_value
 
         q, tape = self.critics.forward(batch.obs_action)
@@ -78,25 +82,26 @@ class Sac:
         polyak(self.target_critics.parameters.data, self.critics.parameters.data, self.tau)
         self.target_critics.refresh()
 
-        torch.mean(q, (0, 1, 2), out=self.metrics["q_mean"])
-        self.metrics["critic_loss"].copy_(error.square().mean())
-        return self._advise(batch.obs, proposal.action)
+        torch.mean(q, (0, 1, 2), out=self.critic_metrics["q_mean"])
+        self.critic_metrics["critic_loss"].copy_(error.square().mean())
 
-    def _advise(self, obs: Tensor, action: Tensor) -> Advice:
-        q, tape = self.critics.forward(torch.cat((obs, action), 1))
+    def advise(self, batch: Batch, proposal: Proposal) -> Advice:
+        q, tape = self.critics.forward(torch.cat((batch.obs, proposal.action), 1))
         lowest, which = q.min(0, keepdim=True)  # of the two critics, row by row
         dlowest_dq = torch.zeros_like(q).scatter_(0, which, 1.0)
-        return Advice(self.critics.input_grad(tape, dlowest_dq, first_column=obs.shape[1]), lowest.flatten())
+        q_mean = lowest.mean()
+        self.critic_metrics["actor_loss"].copy_(-q_mean)
+        return Advice(self.critics.input_grad(tape, dlowest_dq, first_column=batch.obs.shape[1]), q_mean)
 
     def actor_step(self, proposal: Proposal, advice: Advice) -> None:
-        log_prob, tape, squash_tape = proposal.kept
+        log_prob, temperature, tape, squash_tape = proposal.kept
         size = len(log_prob)
         mean_log_prob = log_prob.mean()
         # actor's loss = mean(temperature log pi(a|s) - Q(s, a))
         grad_output = self.squash.backward(
             squash_tape,
             grad_action=advice.dq_daction / -size,
-            grad_log_prob=proposal.temperature / size,
+            grad_log_prob=temperature / size,
         )
         self.actor.backward(tape, grad_output.unsqueeze(0))
         self.actor_adam.step()
@@ -105,14 +110,15 @@ class Sac:
         torch.sub(-self.target_entropy, mean_log_prob, out=self.temperature_grad[0])
         self.temperature_adam.step()
 
-        self.metrics["actor_loss"].copy_((proposal.temperature * mean_log_prob - advice.q.mean())[0])
+        self.metrics["actor_loss"].copy_((temperature * mean_log_prob - advice.q_mean)[0])
         self.metrics["entropy"].copy_(-mean_log_prob)
-        self.metrics["temperature"].copy_(proposal.temperature[0])
+        self.metrics["temperature"].copy_(temperature[0])
 
     @torch.no_grad()
     def update(self, batch: Batch, turn: int = 0) -> None:
         proposal = self.propose(batch, turn)
-        self.actor_step(proposal, self.critic_step(batch, proposal))
+        self.train_critics(batch, proposal)
+        self.actor_step(proposal, self.advise(batch, proposal))
 
     def policy_flat(self) -> Tensor:
         return self.actor.parameters.data
@@ -131,6 +137,6 @@ class Sac:
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         load_state(self.state(), state)
-        self.generator.set_state(state["generator"].cpu())
+        restore(self.generator, state["generator"])
         for net in (self.actor, self.critics, self.target_critics):
             net.refresh()

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from spreeze.algos.adam import Adam, polyak
-from spreeze.algos.algorithm import Advice, Metrics, Proposal, load_state
+from spreeze.algos.algorithm import Advice, Proposal, load_state, make_metrics
 from spreeze.algos.engine import Engine
 from spreeze.config import RunConfig
+from spreeze.draws import restore
 from spreeze.spec import Batch
 from spreeze.weights.numpy_policy import PolicySpec
 
@@ -27,9 +28,11 @@ class Td3:
         seed: int = 0,
         engine: str = "fused",
         precision: str = "float32",
+        critic_device: torch.device | str | None = None,
     ) -> None:
         device = torch.device(device)
         nets = Engine.of(engine, precision, device, seed)
+        critic_nets = nets if critic_device is None else nets.on(torch.device(critic_device))
         self.policy_spec = PolicySpec("tanh", obs_size, action_size, config.hidden)
         self.generator = torch.Generator(device).manual_seed(seed)
         self.period = config.policy_delay
@@ -39,11 +42,12 @@ class Td3:
 
         self.actor = nets.mlp(self.policy_spec.layer_sizes)
         self.target_actor = nets.twin(self.actor)
-        self.critics = nets.mlp((obs_size + action_size, *config.hidden, 1), copies=2)
-        self.target_critics = nets.twin(self.critics)
+        self.critics = critic_nets.mlp((obs_size + action_size, *config.hidden, 1), copies=2)
+        self.target_critics = critic_nets.twin(self.critics)
         self.actor_adam = Adam(self.actor.parameters.data, self.actor.parameters.grad, config.lr)
         self.critics_adam = Adam(self.critics.parameters.data, self.critics.parameters.grad, config.lr)
-        self.metrics = Metrics(("critic_loss", "actor_loss", "q_mean"), device)
+        names = ("critic_loss", "actor_loss", "q_mean")
+        self.metrics, self.critic_metrics = make_metrics(names, device, critic_device)
 
     def propose(self, batch: Batch, turn: int) -> Proposal:
         next_output, _ = self.target_actor.forward(batch.next_obs)  # (1, B, A)
@@ -55,7 +59,7 @@ class Td3:
         output, tape = self.actor.forward(batch.obs)
         return Proposal(action=output[0].tanh(), next_action=next_action, kept=tape)
 
-    def critic_step(self, batch: Batch, proposal: Proposal) -> Advice | None:
+    def train_critics(self, batch: Batch, proposal: Proposal) -> None:
         next_q, _ = self.target_critics.forward(torch.cat((batch.next_obs, proposal.next_action), 1))  # (Q, B, 1)
         target = batch.reward + batch.discount * next_q.squeeze(2).amin(0)
 
@@ -66,33 +70,36 @@ class Td3:
         self.critics_adam.step()
         self.critics.refresh()
 
-        torch.mean(q, (0, 1, 2), out=self.metrics["q_mean"])
-        torch.mean(error.square_(), (0, 1), out=self.metrics["critic_loss"])
+        torch.mean(q, (0, 1, 2), out=self.critic_metrics["q_mean"])
+        torch.mean(error.square_(), (0, 1), out=self.critic_metrics["critic_loss"])
+        if proposal.action is not None:
+            polyak(self.target_critics.parameters.data, self.critics.parameters.data, self.tau)
+            self.target_critics.refresh()
+
+    def advise(self, batch: Batch, proposal: Proposal) -> Advice | None:
+        """By the first critic alone."""
         if proposal.action is None:
             return None
-        polyak(self.target_critics.parameters.data, self.critics.parameters.data, self.tau)
-        self.target_critics.refresh()
-        return self._advise(batch.obs, proposal.action)
-
-    def _advise(self, obs: Tensor, action: Tensor) -> Advice:
-        """By the first critic alone."""
-        q, tape = self.critics.forward(torch.cat((obs, action), 1), copies=1)
-        return Advice(self.critics.input_grad(tape, torch.ones_like(q), first_column=obs.shape[1]), q.flatten())
+        q, tape = self.critics.forward(torch.cat((batch.obs, proposal.action), 1), copies=1)
+        q_mean = q.mean()
+        self.critic_metrics["actor_loss"].copy_(-q_mean)
+        return Advice(self.critics.input_grad(tape, torch.ones_like(q), first_column=batch.obs.shape[1]), q_mean)
 
     def actor_step(self, proposal: Proposal, advice: Advice) -> None:
         # loss = -mean Q(s, tanh(output)), so dloss/doutput = -dQ/da (1 - a^2) / B
-        grad_output = advice.dq_daction * (proposal.action.square() - 1) / len(advice.q)
+        grad_output = advice.dq_daction * (proposal.action.square() - 1) / len(advice.dq_daction)
         self.actor.backward(proposal.kept, grad_output.unsqueeze(0))
         self.actor_adam.step()
         self.actor.refresh()
         polyak(self.target_actor.parameters.data, self.actor.parameters.data, self.tau)
         self.target_actor.refresh()
-        self.metrics["actor_loss"].copy_(-advice.q.mean())
+        self.metrics["actor_loss"].copy_(-advice.q_mean)
 
     @torch.no_grad()
     def update(self, batch: Batch, turn: int) -> None:
         proposal = self.propose(batch, turn)
-        advice = self.critic_step(batch, proposal)
+        self.train_critics(batch, proposal)
+        advice = self.advise(batch, proposal)
         if advice is not None:
             self.actor_step(proposal, advice)
 
@@ -112,6 +119,6 @@ class Td3:
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         load_state(self.state(), state)
-        self.generator.set_state(state["generator"].cpu())
+        restore(self.generator, state["generator"])
         for net in (self.actor, self.target_actor, self.critics, self.target_critics):
             net.refresh()

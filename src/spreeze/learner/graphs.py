@@ -49,7 +49,7 @@ class CapturedUpdates:
         draws_before = replay.generator.get_state()
         self._warm_up()
         self._single = [self._capture([turn]) for turn in range(algorithm.period)]
-        self._bundle_size = _bundle_size(batch_size, algorithm.period)
+        self._bundle_size = bundle_size(batch_size, algorithm.period)
         self._bundle = self._capture([turn % algorithm.period for turn in range(self._bundle_size)])
         algorithm.load(before)
         replay.generator.set_state(draws_before)
@@ -93,7 +93,7 @@ class CapturedUpdates:
         self._algorithm.update(self._replay.sample(self._batch_size), turn)
 
 
-def _bundle_size(batch_size: int, period: int) -> int:
+def bundle_size(batch_size: int, period: int) -> int:
     """Updates a launch: many where one is short, few where one is long enough to hide the host."""
     wanted = 8 if batch_size <= 2048 else 4 if batch_size <= 32768 else 1
     return max(1, wanted // period) * period

@@ -1,0 +1,61 @@
+"""Replay where it is used: whole rows with the critics, their observations once more with the actor.
+
+Observations are most of a row, and they cross once, when a row comes in, instead of with every update that draws it.
+Both sides draw the same rows because they draw the same numbers: from equal generators of the same kind, or, on a CPU
+and a GPU, from numbers that are counted (draws.py). So both must be extended between the same two updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from spreeze.replay import Replay
+from spreeze.spec import Layout, ObservationLayout
+
+
+class PairedReplay:
+    def __init__(
+        self,
+        layout: Layout,
+        capacity: int,
+        actor_device: torch.device | str,
+        critic_device: torch.device | str,
+        seed: int = 0,
+    ) -> None:
+        actor_device, critic_device = torch.device(actor_device), torch.device(critic_device)
+        counted = actor_device.type != critic_device.type
+        self.layout = layout
+        self.observations = ObservationLayout(layout.obs_size, layout.action_size)
+        self.critics = Replay(layout, capacity, critic_device, seed, counted)
+        self.actor = Replay(self.observations, capacity, actor_device, seed, counted)
+
+    @property
+    def size(self) -> int:
+        return self.critics.size
+
+    def extend(self, rows: Tensor) -> None:
+        self.critics.extend(rows)
+        self.actor.extend(self._observations_of(rows))
+
+    def generator_states(self) -> tuple[Tensor, Tensor]:
+        return self.critics.generator.get_state(), self.actor.generator.get_state()
+
+    def set_generator_states(self, states: tuple[Tensor, Tensor]) -> None:
+        self.critics.generator.set_state(states[0])
+        self.actor.generator.set_state(states[1])
+
+    def state(self) -> dict[str, Tensor]:
+        """Of whole rows alone, as of one replay: the observations are in them."""
+        return self.critics.state()
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        self.critics.load(state)
+        self.actor.load({**state, "rows": self._observations_of(state["rows"])})
+
+    def _observations_of(self, rows: Tensor) -> Tensor:
+        taken = torch.empty(len(rows), self.observations.row_size, device=rows.device)
+        self.observations.take(rows, taken)
+        return taken.to(self.actor.device)
