@@ -2,6 +2,8 @@
 
     RUN/requests/checkpoint      save a checkpoint now
     RUN/requests/stop            end well: save, stop everybody, exit code 0
+    RUN/requests/picture-on      draw the live picture (watching/live.py); the run starts its visualizer for it
+    RUN/requests/picture-off     draw it no more
 
 The name is the request; the content may be one line that says who asks, and goes into the event. A file appears whole
 (written under a hidden name, then renamed), and the run takes it by removing it. What lay there before the run's
@@ -21,7 +23,8 @@ from spreeze.errors import ConfigError, nearest
 
 FOLDER = "requests"  # in the run folder
 CHECKPOINT, STOP = "checkpoint", "stop"
-KNOWN = (CHECKPOINT, STOP)
+PICTURE_ON, PICTURE_OFF = "picture-on", "picture-off"
+KNOWN = (CHECKPOINT, STOP, PICTURE_ON, PICTURE_OFF)
 LOOK_EVERY_S = 0.25
 _LONGEST_NAME = 200
 
