@@ -177,8 +177,17 @@ class RunConfig:
         "update frames per env step; a number is held exactly, the faster side waits",
     )
     device: str = setting(AUTO, or_word(AUTO, device_name), "where the networks are updated: cpu or cuda:N")
-    actor_device: str | None = setting(None, or_none(device_name), "device of the actor's updates", built=(None,))
-    critic_device: str | None = setting(None, or_none(device_name), "device of the critics' updates", built=(None,))
+    actor_device: str | None = setting(
+        AUTO, or_word(AUTO, or_none(device_name)), "two devices: where the actor is updated, beside --critic-device"
+    )
+    critic_device: str | None = setting(
+        AUTO, or_word(AUTO, or_none(device_name)), "two devices: where the critics are updated, beside --actor-device"
+    )
+    split_mode: str | None = setting(
+        AUTO,
+        or_none(one_of(AUTO, "exact", "pipelined")),
+        "two devices: exact, the numbers of one; or pipelined, both at work at once, the critics' advice an update old",
+    )
     env_backend: str = setting(AUTO, one_of(AUTO, "gymnasium", "envpool"), "the engine that steps the environments")
     experience: str = setting(
         "ring", one_of("ring", "pool", "queue", "pipe"), "the way of experience to the learner", built=("ring",)

@@ -10,8 +10,8 @@ indexing field by field takes 2.7 ms), and a Batch is views of that buffer: it i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,6 +26,13 @@ _MANY = 2**62  # modulo any size that fits into memory this is uniform to better
 
 class ReplayError(SpreezeError):
     """Replay was used against its contract, or a saved replay does not fit."""
+
+
+class Side(NamedTuple):
+    """Where whole rows go when they come in."""
+
+    device: torch.device
+    extend: Callable[[Tensor], None]  # rows from this device or the CPU
 
 
 class Replay:
@@ -52,6 +59,10 @@ class Replay:
         self._drawn: dict[int, tuple[Tensor, Tensor, Batch]] = {}
         self._gather_rows = find_gather(self.device)
 
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        return (Side(self.device, self.extend),)
+
     def extend(self, rows: Tensor) -> None:
         """Append rows (n, row_size), from this device or the CPU; the oldest make room."""
         if rows.dim() != 2 or rows.shape[1] != self.layout.row_size:
@@ -69,17 +80,17 @@ class Replay:
     def sample(self, count: int) -> Batch:
         """`count` rows, each drawn uniformly and with replacement; the Batch is overwritten by the next draw.
 
-        On a GPU an empty replay gives rows of zeros, because a graph may be captured before the first row came.
+        Beside a GPU an empty replay gives rows of zeros, because a graph may be captured before the first row came.
         """
         index, drawn, batch = self._drawn.get(count) or self._prepare(count)
-        if self.device.type == "cpu" and not self.size:
-            raise ReplayError("replay is empty: extend it before a draw")
         if self._counted is not None:
             self._counted.fill(index)
             self._gather_rows(self.rows, index, self.device_size, drawn)
         elif self.device.type == "cuda":
             index.random_(0, _MANY, generator=self.generator)
             self._gather_rows(self.rows, index, self.device_size, drawn)
+        elif not self.size:
+            raise ReplayError("replay is empty: extend it before a draw")
         else:
             index.random_(0, self.size, generator=self.generator)
             torch.index_select(self.rows, 0, index, out=drawn)

@@ -19,6 +19,7 @@ from spreeze.experience.packing import block_rows
 from spreeze.experience.ring import sampler_ring_shape
 from spreeze.spec import EnvSpec, layout_of
 from spreeze.tuning.hardware import Gpu, Machine, find_disk_free
+from spreeze.tuning.placement import DEFAULT_MODE, Placement, asked_placement, check_mode, cpu_halves
 from spreeze.tuning.plan import (
     BULLET_ENV_BYTES,
     ENV_PROCESS_BYTES,
@@ -106,12 +107,16 @@ def resolve(config: RunConfig, spec: EnvSpec, machine: Machine, backend: Choice)
         auto[name] = choice
         return choice.value
 
-    device = settle("device", choose_device(machine))
-    check_device(device, machine)
-    on_gpu = device.startswith("cuda")
+    two = asked_placement(config)
+    device = settle("device", Choice(two.critics, "where the critics are") if two else choose_device(machine))
+    on_cpu = cpu_halves(two, device)
+    check_device(device, machine, "--critic-device" if two else "--device")
+    if two and two.actor:
+        check_device(two.actor, machine, "--actor-device")
+    on_gpu = on_cpu == 0
     env_backend = settle("env_backend", backend)
-    learner_threads = settle("learner_threads", choose_learner_threads(on_gpu, machine.cores))
-    samplers = settle("samplers", choose_samplers(machine.cores, learner_threads))
+    learner_threads = settle("learner_threads", choose_learner_threads(on_gpu, machine.cores, on_cpu))
+    samplers = settle("samplers", choose_samplers(machine.cores, learner_threads * max(1, on_cpu)))
     numbers = {
         "env_backend": env_backend,
         "device": device,
@@ -124,6 +129,8 @@ def resolve(config: RunConfig, spec: EnvSpec, machine: Machine, backend: Choice)
         "sampler_memory": settle("sampler_memory", choose_sampler_memory(machine.memory_available_bytes, samplers)),
         "target_entropy": settle("target_entropy", choose_target_entropy(spec)),
     }
+    two = two or choose_placement(config, machine, device)
+    numbers |= {name: settle(name, choice) for name, choice in placement_choices(config, two).items()}
     resolved = Resolved(config.replace(**numbers), spec, auto)
     check_numbers(resolved.config)
     return fit(resolved, make_plan(demand_of(resolved), room_of(resolved.config, machine), "samplers" not in auto))
@@ -137,6 +144,13 @@ def choose_device(machine: Machine) -> Choice:
     return Choice("cuda:0", f"{machine.gpus[0].name} was found")
 
 
+def choose_placement(config: RunConfig, machine: Machine, device: str) -> Placement:
+    """Where the user leaves it open."""
+    if config.device != AUTO:
+        return Placement(None, None, "one device was named")
+    return Placement(None, None, f"{device} alone")
+
+
 def torch_has_cuda(machine: Machine) -> bool:
     """Told from the version alone ('2.13.0+cpu'): importing torch here would cost a second of every start."""
     return not (machine.versions.get("torch") or "").endswith("+cpu")
@@ -147,25 +161,40 @@ def find_gpu(device: str, machine: Machine) -> Gpu | None:
     return machine.gpus[index] if index < len(machine.gpus) else None
 
 
-def check_device(device: str, machine: Machine) -> None:
+def placement_choices(config: RunConfig, placement: Placement) -> dict[str, Choice]:
+    """The settings that say where the halves of the updates are computed; all None where there is one place."""
+    check_mode(config, placement)
+    mode = Choice(DEFAULT_MODE, "both devices work at once") if placement.split else Choice(None, "one device")
+    return {
+        "actor_device": Choice(placement.actor, placement.reason),
+        "critic_device": Choice(placement.critics, placement.reason),
+        "split_mode": mode,
+    }
+
+
+def check_device(device: str, machine: Machine, flag: str = "--device") -> None:
     if device == "cpu":
         return
     if find_gpu(device, machine) is None:
         have = ", ".join(f"cuda:{gpu.index} ({gpu.name})" for gpu in machine.gpus) or "no NVIDIA GPU"
-        raise ConfigError(f"--device {device}: this machine has {have}; --device cpu works everywhere")
+        raise ConfigError(f"{flag} {device}: this machine has {have}; cpu works everywhere")
     if not torch_has_cuda(machine):
         raise ConfigError(
-            f"--device {device}: torch {machine.versions['torch']} is built for the CPU alone; "
-            "install a CUDA build (pip install --force-reinstall torch), or use --device cpu"
+            f"{flag} {device}: torch {machine.versions['torch']} is built for the CPU alone; "
+            f"install a CUDA build (pip install --force-reinstall torch), or use {flag} cpu"
         )
 
 
-def choose_learner_threads(on_gpu: bool, cores: int) -> Choice:
+def choose_learner_threads(on_gpu: bool, cores: int, halves: int = 1) -> Choice:
+    """`halves`: of the updates, that the CPU computes at the same time; each has so many threads."""
     if on_gpu:
         return Choice(1, "the GPU computes the updates")
     if cores <= 2:
         return Choice(1, f"{cores} usable cores; threads that wait for a busy core make an update slower, not faster")
-    return Choice(max(1, cores // 4), f"a quarter of {cores} usable cores; the samplers have the others")
+    shared = ", shared by both halves of an update" if halves > 1 else ""
+    return Choice(
+        max(1, cores // (4 * halves)), f"a quarter of {cores} usable cores{shared}; the samplers have the others"
+    )
 
 
 def choose_samplers(cores: int, learner_threads: int) -> Choice:

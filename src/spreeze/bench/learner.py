@@ -156,10 +156,11 @@ def make_filled_updates(resolved: Resolved) -> Updates:
     from spreeze.algos.choice import choose_update
     from spreeze.learner.graphs import make_updates
     from spreeze.replay import Replay
-    from spreeze.roles.learner import prepare_device
+    from spreeze.roles.learner import prepare_devices
 
     config, layout = resolved.config, layout_of(resolved.spec)
-    on_device = prepare_device(config)
+    prepare_devices(config)
+    on_device = torch.device(config.device)
     replay = Replay(layout, config.replay_size, on_device, config.seed)
     generator = torch.Generator(on_device).manual_seed(config.seed)
     left = config.replay_size

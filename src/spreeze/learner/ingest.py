@@ -1,6 +1,6 @@
 """Rows from the samplers' rings into replay, between updates.
 
-    ring --copy 2--> staging (pinned for a GPU) --copy 3--> replay
+    ring --copy 2--> staging (pinned for a GPU) --copy 3--> replay, on both sides where actor and critics have their own
                                                   on a GPU: to the device on its own stream while updates run, then put
                                                   in place in the order of the updates' stream
 
@@ -12,13 +12,15 @@ CPU it costs some ten microseconds between updates, and there is no lock to wait
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
 from spreeze.board import Section
 from spreeze.experience.ring import PUBLISHED_NS, STEPPED_NS, UPDATES, VERSION, Drained, RingReceiver
-from spreeze.replay import Replay
+from spreeze.learner.paired_replay import PairedReplay
+from spreeze.replay import Replay, Side
 
 STAGING_BYTES = 8 << 20
 _BUFFERS = 3  # one being filled, one being copied, one being placed
@@ -28,12 +30,10 @@ _MS = 1e-6  # nanoseconds to milliseconds
 class Ingest:
     """`poll` moves what is waiting, up to one staging buffer."""
 
-    def __init__(self, receiver: RingReceiver, replay: Replay, block_rows: int, device: torch.device) -> None:
+    def __init__(self, receiver: RingReceiver, replay: Replay | PairedReplay, block_rows: int) -> None:
         self._receiver = receiver
-        self._replay = replay
         rows = max(4 * block_rows, STAGING_BYTES // replay.layout.row_bytes)
-        make = _GpuStaging if device.type == "cuda" else _CpuStaging
-        self._staging = make(rows, replay.layout.row_size, device)
+        self._staging = _Staging(rows, replay.layout.row_size, replay.sides)
         self.ages = Ages()
         self.env_steps = 0
         self.drains = 0
@@ -46,50 +46,67 @@ class Ingest:
         drained = self._receiver.drain(buffer)
         if drained.rows == 0:
             return 0
-        self._staging.place(drained.rows, self._replay)
+        self._staging.place(drained.rows)
         self.ages.note(drained, updates, time.monotonic_ns())
         self.env_steps += drained.rows
         self.drains += 1
         return drained.rows
 
 
-class _CpuStaging:
-    def __init__(self, rows: int, row_size: int, device: torch.device) -> None:
-        self._rows = torch.zeros(rows, row_size)
-        self._array = self._rows.numpy()
+class _Staging:
+    """Host buffers in turn; one is free again when its rows are in place on every side. A GPU's side copies while the
+    next buffer is filled; without one a buffer is free as soon as it is placed."""
 
-    def free_buffer(self) -> np.ndarray:
-        return self._array
-
-    def place(self, count: int, replay: Replay) -> None:
-        replay.extend(self._rows[:count])
-
-
-class _GpuStaging:
-    """Buffers in turn; one is free again when its rows are in place."""
-
-    def __init__(self, rows: int, row_size: int, device: torch.device) -> None:
-        self._stream = torch.cuda.Stream(device)
-        self._host = [torch.zeros(rows, row_size, pin_memory=True) for _ in range(_BUFFERS)]
-        self._arrays = [rows_.numpy() for rows_ in self._host]
-        self._device = [torch.zeros(rows, row_size, device=device) for _ in range(_BUFFERS)]
-        self._copied = [torch.cuda.Event() for _ in range(_BUFFERS)]
-        self._placed = [torch.cuda.Event() for _ in range(_BUFFERS)]
+    def __init__(self, rows: int, row_size: int, sides: Sequence[Side]) -> None:
+        on_gpu = any(side.device.type == "cuda" for side in sides)
+        self._host = [torch.zeros(rows, row_size, pin_memory=on_gpu) for _ in range(_BUFFERS if on_gpu else 1)]
+        self._arrays = [buffer.numpy() for buffer in self._host]
+        self._ways = [_GpuWay(rows, row_size, side) if side.device.type == "cuda" else _CpuWay(side) for side in sides]
         self._turn = 0
-        torch.cuda.current_stream(device).synchronize()
 
     def free_buffer(self) -> np.ndarray | None:
-        return self._arrays[self._turn] if self._placed[self._turn].query() else None
+        return self._arrays[self._turn] if all(way.placed(self._turn) for way in self._ways) else None
 
-    def place(self, count: int, replay: Replay) -> None:
-        turn, updates_stream = self._turn, torch.cuda.current_stream()
+    def place(self, count: int) -> None:
+        for way in self._ways:
+            way.place(self._host[self._turn][:count], self._turn)
+        self._turn = (self._turn + 1) % len(self._host)
+
+
+class _CpuWay:
+    def __init__(self, side: Side) -> None:
+        self._side = side
+
+    def placed(self, turn: int) -> bool:
+        return True
+
+    def place(self, rows: torch.Tensor, turn: int) -> None:
+        self._side.extend(rows)
+
+
+class _GpuWay:
+    """To the device on a stream of its own, then put in place in the order of the updates' stream."""
+
+    def __init__(self, rows: int, row_size: int, side: Side) -> None:
+        self._side = side
+        self._stream = torch.cuda.Stream(side.device)
+        self._device = [torch.zeros(rows, row_size, device=side.device) for _ in range(_BUFFERS)]
+        self._copied = [torch.cuda.Event() for _ in range(_BUFFERS)]
+        self._placed = [torch.cuda.Event() for _ in range(_BUFFERS)]
+        torch.cuda.current_stream(side.device).synchronize()
+
+    def placed(self, turn: int) -> bool:
+        return self._placed[turn].query()
+
+    def place(self, rows: torch.Tensor, turn: int) -> None:
+        landed, updates_stream = self._device[turn][: len(rows)], torch.cuda.current_stream(self._side.device)
         with torch.cuda.stream(self._stream):
-            self._device[turn][:count].copy_(self._host[turn][:count], non_blocking=True)
-            self._copied[turn].record()
-        updates_stream.wait_event(self._copied[turn])
-        replay.extend(self._device[turn][:count])
-        self._placed[turn].record(updates_stream)
-        self._turn = (turn + 1) % _BUFFERS
+            landed.copy_(rows, non_blocking=True)
+            self._copied[turn].record(self._stream)
+        with torch.cuda.stream(updates_stream):  # its device becomes the current one, too
+            updates_stream.wait_event(self._copied[turn])
+            self._side.extend(landed)
+            self._placed[turn].record(updates_stream)
 
 
 class Ages:

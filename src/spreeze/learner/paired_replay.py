@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from spreeze.replay import Replay
+from spreeze.replay import Replay, Side
 from spreeze.spec import Layout, ObservationLayout
 
 
@@ -36,8 +36,19 @@ class PairedReplay:
     def size(self) -> int:
         return self.critics.size
 
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """Each takes whole rows, on its own device; all of them must have the same rows between the same updates."""
+        return (
+            Side(self.critics.device, self.critics.extend),
+            Side(self.actor.device, self._extend_actor),
+        )
+
     def extend(self, rows: Tensor) -> None:
-        self.critics.extend(rows)
+        for side in self.sides:
+            side.extend(rows.to(side.device))
+
+    def _extend_actor(self, rows: Tensor) -> None:
         self.actor.extend(self._observations_of(rows))
 
     def generator_states(self) -> tuple[Tensor, Tensor]:

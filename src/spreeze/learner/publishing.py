@@ -23,7 +23,7 @@ class Publishing:
 
     def __init__(self, publisher: Publisher, flat: torch.Tensor, warn: Callable[[str], None]) -> None:
         self._publisher = publisher
-        self._flat = flat  # the actor's parameters, on the learner's device
+        self._flat = flat  # the actor's parameters, on its device
         self._host = torch.zeros(flat.shape, pin_memory=flat.is_cuda)
         self._copied = torch.cuda.Event() if flat.is_cuda else None
         self._copying: WeightsStamp | None = None
@@ -74,7 +74,7 @@ class Publishing:
         if self._copied is None:
             self._hand_over()
         else:
-            self._copied.record()
+            self._copied.record(torch.cuda.current_stream(self._flat.device))
 
     def _hand_over(self) -> None:
         if self._copied is not None:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import torch
 
+from spreeze.algos.algorithm import Algorithm
 from spreeze.algos.allocation import keep_freed_memory
 from spreeze.algos.choice import choose_update
 from spreeze.algos.denormals import flush_denormals
 from spreeze.board import Life
 from spreeze.config import RunConfig
 from spreeze.experience.packing import block_rows
+from spreeze.learner.graphs import Updates
 from spreeze.learner.guard import make_guarded
 from spreeze.learner.ingest import Ingest
 from spreeze.learner.loop import LearnerLoop
-from spreeze.learner.losses import Losses
+from spreeze.learner.losses import Losses, halves_of
 from spreeze.learner.pacing import make_pacing
+from spreeze.learner.paired_replay import PairedReplay
 from spreeze.learner.publishing import Publishing
+from spreeze.learner.two_places import make_split_updates, make_two_places
 from spreeze.replay import Replay
 from spreeze.roles.job import Job
 from spreeze.roles.links import LearnerLinks
 from spreeze.roles.reporting import report_event
-from spreeze.spec import layout_of
+from spreeze.spec import Layout, layout_of
 from spreeze.weights.policy_file import POLICY_FILE, save_policy
 
 # samplers may be ahead of an exact ratio by this many of their steps: one on its way, one waiting
@@ -29,12 +36,10 @@ _LEAD_STEPS = 2
 
 def run(job: Job, links: LearnerLinks, life: Life) -> None:
     config, cells = job.config, links.board.section("learner")
-    device = prepare_device(config)
-    layout = layout_of(job.env_spec)
-    replay = Replay(layout, config.replay_size, device, config.seed)
-    choice = choose_update(layout, config, device)
-    algorithm = choice.algorithm
-    report_event(job, "updates", choice.reason)
+    prepare_devices(config)
+    parts = make_parts(layout_of(job.env_spec), config, warn=lambda text: report_event(job, "warning", text))
+    algorithm = parts.algorithm
+    report_event(job, "updates", parts.reason)
     rows_a_step = block_rows(int(config.envs_per_sampler), config.n_step)
     batch_size = int(config.batch_size)
     cells.set("batch_size", batch_size)
@@ -46,12 +51,12 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
             config.replay_ratio, batch_size, config.learning_starts,
             lead=_LEAD_STEPS * rows_a_step * int(config.samplers), steps=config.steps,
         ),
-        ingest=Ingest(links.rows, replay, rows_a_step, device),
-        updates=make_guarded(choice, replay, config, warn=lambda text: report_event(job, "warning", text)),
+        ingest=Ingest(links.rows, parts.replay, rows_a_step),
+        updates=parts.updates,
         publishing=Publishing(
             links.weights, algorithm.policy_flat(), warn=lambda text: report_event(job, "warning", text)
         ),
-        losses=Losses(algorithm.metrics, cells),
+        losses=Losses(halves_of(algorithm), cells),
     )  # fmt: skip
     life.ready()
     loop.work()
@@ -61,15 +66,34 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
         save_policy(job.run_dir, job.policy, job.env_spec, flat, {"updates": loop.updates, "return_mean": None})
 
 
-def prepare_device(config: RunConfig) -> torch.device:
-    """Sets this process up for the updates of a resolved config."""
+class Parts(NamedTuple):
+    """What updates are made of, in one place or in two."""
+
+    algorithm: Algorithm
+    replay: Replay | PairedReplay
+    updates: Updates
+    reason: str  # which code computes them, and why
+
+
+def make_parts(layout: Layout, config: RunConfig, warn: Callable[[str], None]) -> Parts:
+    if config.actor_device is not None:
+        two = make_two_places(layout, config)
+        return Parts(two.algorithm, two.replay, make_split_updates(two, config), two.reason)
     device = torch.device(config.device)
+    replay = Replay(layout, config.replay_size, device, config.seed)
+    choice = choose_update(layout, config, device)
+    return Parts(choice.algorithm, replay, make_guarded(choice, replay, config, warn), choice.reason)
+
+
+def prepare_devices(config: RunConfig) -> None:
+    """Sets this process up for the updates of a resolved config."""
+    names = {config.device, config.actor_device or config.device}
     torch.set_num_threads(int(config.learner_threads))
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
+    if config.device != "cpu":
+        torch.cuda.set_device(config.device)
+    if names != {"cpu"}:
         torch.backends.cuda.matmul.allow_tf32 = True
         torch.backends.cudnn.allow_tf32 = True
-    else:
+    if "cpu" in names:
         keep_freed_memory()
         flush_denormals()
-    return device

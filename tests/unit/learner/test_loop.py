@@ -104,7 +104,7 @@ class House:
             self.rows,  # type: ignore[arg-type]
             Updates(bundle),
             self.publishing,  # type: ignore[arg-type]
-            Losses(Metrics(("critic_loss",), torch.device("cpu")), self.cells),
+            Losses([Metrics(("critic_loss",), torch.device("cpu"))], self.cells),
         )
 
     def work(self) -> House:

@@ -212,6 +212,12 @@ def test_both_sides_draw_the_same_rows() -> None:
                 assert torch.equal(rows.next_obs, seen.next_obs)
 
 
+def test_a_counted_draw_from_nothing_gives_zeros_on_a_cpu_too() -> None:
+    """A CPU's half runs beside the capture of a GPU's half, before the first row came."""
+    batch = Replay(LAYOUT, 50, "cpu", counted=True).sample(16)
+    assert torch.equal(batch.obs, torch.zeros(16, OBS))
+
+
 def test_a_failing_half_is_told_and_does_not_hang_the_other() -> None:
     two = Two("sac")
     two.replay.extend(made_up_rows(300))
