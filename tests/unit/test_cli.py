@@ -120,6 +120,8 @@ def test_flags_win_over_the_file(supervisor: FakeSupervisor, tmp_path: Path) -> 
         ("bench", "required: WHAT"),
         ("bench samplin", "unknown bench 'samplin'. Did you mean 'sampling'?"),
         ("eval", "required: RUN"),
+        ("report", "required: RUN"),
+        ("report x", "x: no such run folder"),
         ("eval /no/such/run", "/no/such/run: no such run folder"),
         ("eval x --episodes 0", "--episodes: '0' is not a whole number of at least 1"),
         ("envs -json", "Did you mean '--json'?"),
@@ -131,7 +133,7 @@ def test_wrong_usage(supervisor: FakeSupervisor, capsys: pytest.CaptureFixture[s
 
 
 def test_commands_that_are_named_but_not_built_say_so(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("resume", "watch", "dashboard", "report", "export"):
+    for name in ("resume", "watch", "dashboard", "export"):
         assert f"'spreeze {name}' is not built yet" in refused(capsys, name, "x")
 
 
