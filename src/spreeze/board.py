@@ -28,9 +28,10 @@ _INT_CELLS = {
     ),
     "learner": (
         "updates",
+        "update_frames",  # rows that all updates together have drawn: the batch size may change
         "env_steps",  # rows in replay since the start, overwritten ones included
         "env_steps_permitted",  # samplers together may have stepped this often (pacing)
-        "batch_size",
+        "batch_size",  # of the latest updates
         "weights_version",
         "drains",
         "lost_rows",

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 from spreeze.algos import make_algorithm  # noqa: E402
 from spreeze.config import RunConfig  # noqa: E402
 from spreeze.experience.ring import RingReceiver, RingSender, Stamp, make_ring_block, ring_shape  # noqa: E402
-from spreeze.learner.graphs import CapturedUpdates, EagerUpdates  # noqa: E402
+from spreeze.learner.graphs import CapturedUpdates, EagerUpdates, make_updates  # noqa: E402
 from spreeze.learner.ingest import Ingest  # noqa: E402
 from spreeze.replay import Replay  # noqa: E402
 from spreeze.spec import Layout  # noqa: E402
@@ -51,6 +51,23 @@ def test_captured_updates_equal_eager_updates(algo: str) -> None:
         torch.cuda.synchronize()
         assert done == 43
         assert not torch.equal(algorithm.policy_flat(), before)
+        weights.append(algorithm.policy_flat().clone())
+    assert torch.equal(*weights)
+
+
+@pytest.mark.parametrize("algo", ["sac", "td3"])
+def test_captured_updates_of_changing_batch_sizes_equal_eager_ones(algo: str) -> None:
+    weights = []
+    for captured in (False, True):
+        replay = filled_replay(5_000)
+        algorithm = make_algorithm(algo, 17, 6, make_config(algo), DEVICE)
+        updates = make_updates(algorithm, replay, 256, captured)
+        for batch_size, count in ((256, 9), (64, 5), (1_024, 7), (64, 8), (256, 4)):
+            updates.step_to(batch_size)
+            done = 0
+            while done < count:
+                done += updates.run(count - done)
+        torch.cuda.synchronize()
         weights.append(algorithm.policy_flat().clone())
     assert torch.equal(*weights)
 

@@ -8,6 +8,8 @@ anything back.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -20,30 +22,41 @@ _WARM_UPS = 3  # before capture, for libraries that set themselves up at first u
 
 
 class Updates(Protocol):
+    @property
+    def batch_size(self) -> int: ...  # rows that the next update draws
+
     def run(self, most: int) -> int: ...  # does up to `most` updates (at least one) -> how many
+
+    def step_to(self, batch_size: int) -> None: ...  # from the next update on
 
 
 class EagerUpdates:
+    """Of any batch size: nothing has to be prepared."""
+
     def __init__(self, algorithm: Algorithm, replay: Replay, batch_size: int) -> None:
         self._algorithm = algorithm
         self._replay = replay
-        self._batch_size = batch_size
-        self._turn = 0
+        self.batch_size = batch_size
+        self.turn = 0
 
     def run(self, most: int) -> int:
-        self._algorithm.update(self._replay.sample(self._batch_size), self._turn)
-        self._turn = (self._turn + 1) % self._algorithm.period
+        self._algorithm.update(self._replay.sample(self.batch_size), self.turn)
+        self.turn = (self.turn + 1) % self._algorithm.period
         return 1
+
+    def step_to(self, batch_size: int) -> None:
+        self.batch_size = batch_size
 
 
 class CapturedUpdates:
-    """Capture runs updates on whatever replay holds, even nothing; the algorithm's state is put back afterwards."""
+    """Of one batch size. Capture runs updates on whatever replay holds, even nothing; the algorithm's state is put back
+    afterwards."""
 
     def __init__(self, algorithm: Algorithm, replay: Replay, batch_size: int) -> None:
         self._algorithm = algorithm
         self._replay = replay
-        self._batch_size = batch_size
-        self._turn = 0
+        self.batch_size = batch_size
+        self.turn = 0
         self._queued: deque[torch.cuda.Event] = deque()
         before = {name: value.clone() for name, value in algorithm.state().items()}
         draws_before = replay.generator.get_state()
@@ -56,13 +69,13 @@ class CapturedUpdates:
 
     def run(self, most: int) -> int:
         self._wait_for_room()
-        if self._turn == 0 and most >= self._bundle_size:
+        if self.turn == 0 and most >= self._bundle_size:
             self._bundle.replay()
             done = self._bundle_size
         else:
-            self._single[self._turn].replay()
+            self._single[self.turn].replay()
             done = 1
-        self._turn = (self._turn + done) % self._algorithm.period
+        self.turn = (self.turn + done) % self._algorithm.period
         launched = torch.cuda.Event(blocking=True)
         launched.record()
         self._queued.append(launched)
@@ -90,7 +103,7 @@ class CapturedUpdates:
         return graph
 
     def _update(self, turn: int) -> None:
-        self._algorithm.update(self._replay.sample(self._batch_size), turn)
+        self._algorithm.update(self._replay.sample(self.batch_size), turn)
 
 
 def bundle_size(batch_size: int, period: int) -> int:
@@ -99,6 +112,31 @@ def bundle_size(batch_size: int, period: int) -> int:
     return max(1, wanted // period) * period
 
 
+class CapturedLadder:
+    """Captured updates of several batch sizes over the same state. A rung is captured when it is first asked for, which
+    stops updates for as long as a run's first capture took, and is kept."""
+
+    def __init__(self, capture: Callable[[int], CapturedUpdates], batch_size: int) -> None:
+        self._capture = capture
+        self._rung = capture(batch_size)
+        self._rungs = {batch_size: self._rung}
+
+    @property
+    def batch_size(self) -> int:
+        return self._rung.batch_size
+
+    def run(self, most: int) -> int:
+        return self._rung.run(most)
+
+    def step_to(self, batch_size: int) -> None:
+        if batch_size not in self._rungs:
+            self._rungs[batch_size] = self._capture(batch_size)
+        rung = self._rungs[batch_size]
+        rung.turn = self._rung.turn  # an actor that learns in every second update goes on doing so
+        self._rung = rung
+
+
 def make_updates(algorithm: Algorithm, replay: Replay, batch_size: int, captured: bool) -> Updates:
-    make = CapturedUpdates if captured else EagerUpdates
-    return make(algorithm, replay, batch_size)
+    if captured:
+        return CapturedLadder(partial(CapturedUpdates, algorithm, replay), batch_size)
+    return EagerUpdates(algorithm, replay, batch_size)

@@ -25,6 +25,7 @@ class LearnerLoop:
         self,
         config: RunConfig,
         cells: Section,
+        asked: Section,
         life: Life,
         pacing: Pacing,
         ingest: Ingest,
@@ -32,8 +33,10 @@ class LearnerLoop:
         publishing: Publishing,
         losses: Losses,
     ) -> None:
+        """`asked`: the supervisor's cells, with the batch size that it wants."""
         self._steps = config.steps
         self._cells = cells
+        self._asked = asked
         self._life = life
         self._pacing = pacing
         self._ingest = ingest
@@ -42,16 +45,18 @@ class LearnerLoop:
         self._losses = losses
         self._report_due = 0.0
         self.updates = 0
+        self.update_frames = 0
 
     def work(self) -> None:
         """Until the run is stopped."""
         cells = self._cells
+        cells.set("batch_size", self._runner.batch_size)
         while not self._life.stopping():
             self._life.beat()
             worked = self._take_rows() + self._update()
             if self.updates:  # also while it waits for rows: its last updates must not wait with it
                 self._publishing.offer(self.updates)
-            cells.set("env_steps_permitted", self._pacing.permitted(self.updates))
+            cells.set("env_steps_permitted", self._pacing.permitted(self.update_frames, self._runner.batch_size))
             if time.monotonic() >= self._report_due:
                 self._report()
             if not worked:
@@ -60,7 +65,7 @@ class LearnerLoop:
         self._publishing.close(self.updates)
 
     def _take_rows(self) -> int:
-        if not self._pacing.may_ingest(self._ingest.env_steps, self.updates):
+        if not self._pacing.may_ingest(self._ingest.env_steps, self.update_frames, self._runner.batch_size):
             return 0
         rows = self._ingest.poll(self.updates)
         if rows:
@@ -69,17 +74,28 @@ class LearnerLoop:
         return rows
 
     def _update(self) -> int:
-        allowed = self._pacing.allowed(self._ingest.env_steps, self.updates)
+        batch_size = self._follow_batch_size()
+        allowed = self._pacing.allowed(self._ingest.env_steps, self.update_frames, batch_size)
         done = 0
         if allowed:
             done = self._runner.run(allowed)
             if self.updates == 0:
                 self._cells.set("first_update_ns", time.monotonic_ns())
             self.updates += done
+            self.update_frames += done * batch_size
             self._cells.set("updates", self.updates)
+            self._cells.set("update_frames", self.update_frames)
         elif self._steps is not None and self._ingest.env_steps >= self._steps:
             self._cells.set("reached_steps", 1)
         return done
+
+    def _follow_batch_size(self) -> int:
+        """The batch size that the supervisor asked for last is that of the next update."""
+        asked = self._asked.get("batch_size")
+        if asked and asked != self._runner.batch_size:
+            self._runner.step_to(asked)
+            self._cells.set("batch_size", asked)
+        return self._runner.batch_size
 
     def _report(self) -> None:
         self._report_due = time.monotonic() + REPORT_EVERY_S
@@ -87,5 +103,9 @@ class LearnerLoop:
         self._losses.report()
 
     def save(self, run_dir: Path, tensors: dict[str, torch.Tensor]) -> Path:
-        counters = {"updates": self.updates, "env_steps": self._ingest.env_steps}
+        counters = {
+            "updates": self.updates,
+            "update_frames": self.update_frames,
+            "env_steps": self._ingest.env_steps,
+        }
         return save_checkpoint(run_dir, self.updates, tensors, counters)

@@ -54,6 +54,7 @@ class SplitUpdates:
     ) -> None:
         self._algorithm = algorithm
         self._replay = replay
+        self.batch_size = batch_size
         self._pipelined = pipelined
         self.actor, self.critics = actor, critics
         dtype, action_size = algorithm.policy_flat().dtype, algorithm.policy_spec.action_size
@@ -90,6 +91,9 @@ class SplitUpdates:
             self._turn = (self._turn + 1) % self._algorithm.period
         self._queued.append((self.critics.finish(), self.actor.finish()))
         return done
+
+    def step_to(self, batch_size: int) -> None:
+        raise NotImplementedError(f"two devices hand each other batches of {self.batch_size} rows, not of {batch_size}")
 
     def wait(self) -> None:
         for place in (self.critics, self.actor):

@@ -30,7 +30,9 @@ class _Totals(NamedTuple):
     at_s: float
     env_steps: int
     updates: int
+    update_frames: int
     drains: int
+    setting: tuple[int, int]  # batch size and samplers in force
 
 
 class Figures:
@@ -60,7 +62,7 @@ class Figures:
         before, now = self._last, self._totals(now_s)
         self._last = now
         rates = self._rates(before, now)
-        self._keep_for_steady(before, rates)
+        self._keep_for_steady(before, now, rates)
         self._returns.extend(merge_fairly(episodes.collect() for episodes in self._episodes))
         return {
             "wall_s": round(now_s - self._started_s, 3),
@@ -83,8 +85,9 @@ class Figures:
         """Medians for summary.json.
 
         Over the windows that began at least WARM_UP_S after the first one that found updates done, none of them
-        touched by the stop. A run too short for that takes the windows after its first update; one without updates
-        has None. A window without env steps has no replay ratio and is left out of that median.
+        touched by the stop, and after the latest change of batch size or samplers. A run too short for that takes the
+        windows after its first update; one without updates has None. A window without env steps has no replay ratio
+        and is left out of that median.
         """
         windows = self._steady if self._steady["update_hz"] else self._early
         return {key: _figure(float(np.median(values))) if values else None for key, values in windows.items()}
@@ -105,14 +108,21 @@ class Figures:
 
     def _totals(self, now_s: float) -> _Totals:
         learner = self._learner
-        return _Totals(now_s, learner.get("env_steps"), learner.get("updates"), learner.get("drains"))
+        return _Totals(
+            now_s,
+            learner.get("env_steps"),
+            learner.get("updates"),
+            learner.get("update_frames"),
+            learner.get("drains"),
+            (learner.get("batch_size"), self._board.active_samplers()),
+        )
 
     def _rates(self, before: _Totals, now: _Totals) -> dict[str, float | None]:
         """An env step counts when its row is in replay, so that sample_hz, totals and replay_ratio agree exactly."""
         span_s = now.at_s - before.at_s
         env_steps = now.env_steps - before.env_steps
         updates = now.updates - before.updates
-        frames = updates * self._learner.get("batch_size")
+        frames = now.update_frames - before.update_frames
         return {
             "sample_hz": _ratio(env_steps, span_s),
             "update_hz": _ratio(updates, span_s),
@@ -137,12 +147,16 @@ class Figures:
         cells = (f"{name}_p50", f"{name}_p95")
         return {cell: _figure(self._learner.get_float(cell)) if known else None for cell in cells}
 
-    def _keep_for_steady(self, before: _Totals, rates: Mapping[str, float | None]) -> None:
+    def _keep_for_steady(self, before: _Totals, now: _Totals, rates: Mapping[str, float | None]) -> None:
         if before.updates == 0 or self._board.stopping():
             return
+        changed = before.setting != now.setting
         if self._first_busy_s is None:
             self._first_busy_s = before.at_s
-        warm = before.at_s >= self._first_busy_s + WARM_UP_S
+        if changed:
+            for values in self._steady.values():
+                del values[:]
+        warm = before.at_s >= self._first_busy_s + WARM_UP_S and not changed
         for key, values in (self._steady if warm else self._early).items():
             rate = rates[key]
             if rate is not None:

@@ -41,14 +41,13 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
     algorithm = parts.algorithm
     report_event(job, "updates", parts.reason)
     rows_a_step = block_rows(int(config.envs_per_sampler), config.n_step)
-    batch_size = int(config.batch_size)
-    cells.set("batch_size", batch_size)
     loop = LearnerLoop(
         config,
         cells,
+        links.board.section("supervisor"),
         life,
         pacing=make_pacing(
-            config.replay_ratio, batch_size, config.learning_starts,
+            config.replay_ratio, config.learning_starts,
             lead=_LEAD_STEPS * rows_a_step * int(config.samplers), steps=config.steps,
         ),
         ingest=Ingest(links.rows, parts.replay, rows_a_step),

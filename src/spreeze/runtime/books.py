@@ -110,7 +110,9 @@ class Books:
             "solved_at_s": round((solved_ns - self._started_ns) / 1e9, 3) if solved_ns else None,
             "env_steps": learner.get("env_steps"),
             "updates": learner.get("updates"),
-            "batch_size": self._config.batch_size,
+            "batch_size": learner.get("batch_size") or self._config.batch_size,  # in force at the end
+            "samplers": self._board.active_samplers(),
+            "envs_per_sampler": self._config.envs_per_sampler,
             **self._figures.steady(),
             "best_return": max(returns, default=None),
             "final_return": returns[-1] if returns else None,

@@ -48,10 +48,18 @@ class Updates:
 
     def __init__(self, bundle: int) -> None:
         self._bundle = bundle
+        self.batch_size = BATCH_SIZE
+        self.done: list[int] = []  # batch size of each update
+
+    def step_to(self, batch_size: int) -> None:
+        assert batch_size != self.batch_size
+        self.batch_size = batch_size
 
     def run(self, most: int) -> int:
         assert most > 0
-        return min(most, self._bundle)
+        done = min(most, self._bundle)
+        self.done += [self.batch_size] * done
+        return done
 
 
 class Publishing:
@@ -94,15 +102,18 @@ class House:
         bundle: int = 3,
         trouble: Exception | None = None,
     ) -> None:
-        self.cells = Board.create(1).section("learner")
+        board = Board.create(1)
+        self.cells, self.asked = board.section("learner"), board.section("supervisor")
         self.rows, self.life, self.publishing = rows, Life(rounds), Publishing(trouble)
+        self.updates = Updates(bundle)
         self.loop = LearnerLoop(
             RunConfig.of({"steps": steps}),
             self.cells,
+            self.asked,
             self.life,  # type: ignore[arg-type]
-            make_pacing(ratio, BATCH_SIZE, LEARNING_STARTS, lead=4, steps=steps),
+            make_pacing(ratio, LEARNING_STARTS, lead=4, steps=steps),
             self.rows,  # type: ignore[arg-type]
-            Updates(bundle),
+            self.updates,
             self.publishing,  # type: ignore[arg-type]
             Losses([Metrics(("critic_loss",), torch.device("cpu"))], self.cells),
         )
@@ -142,6 +153,26 @@ def test_what_it_has_done_is_on_the_board() -> None:
     assert cells.get("env_steps_permitted") > 10**15
     assert cells.get_float("transfer_age_ms_p50") == 1.0
     assert house.life.beats == 100
+
+
+def test_the_batch_size_that_is_asked_for_comes_between_two_updates_and_frames_are_counted() -> None:
+    house, asked_at = House(200, Rows(10, 10_000), 16.0), {5: 2, 11: 32, 12: 8}
+    poll = house.rows.poll
+
+    def ask_and_poll(updates: int) -> int:
+        if batch_size := asked_at.get(len(house.rows.seen)):
+            house.asked.set("batch_size", batch_size)
+        return poll(updates)
+
+    house.rows.poll = ask_and_poll  # type: ignore[method-assign]
+    house.work()
+    assert list(dict.fromkeys(house.updates.done)) == [8, 2, 32]
+    assert house.updates.done[-1] == 8
+    assert house.cells.get("batch_size") == 8
+    assert house.cells.get("update_frames") == house.loop.update_frames == sum(house.updates.done)
+    assert house.cells.get("updates") == len(house.updates.done)
+    # everything that the rows before the last poll owed
+    assert 0 <= 16 * (house.rows.env_steps - LEARNING_STARTS) - house.loop.update_frames < 8 + 16 * 10
 
 
 def test_weights_are_offered_also_while_it_waits_for_rows() -> None:

@@ -61,9 +61,11 @@ def test_a_fresh_board_gives_every_name_of_the_contract(board: Board) -> None:
 def test_one_window_by_hand(board: Board) -> None:
     figures = figures_of(board)
     board.section("supervisor").set("active_samplers", 2)
-    set_learner(board, env_steps=10_000, updates=100, drains=30, batch_size=256, weights_version=3)
+    set_learner(
+        board, env_steps=10_000, updates=100, update_frames=25_600, drains=30, batch_size=256, weights_version=3
+    )
     read(figures, STARTED_S + 2.0)
-    set_learner(board, env_steps=15_000, updates=180, drains=50, lost_rows=5)
+    set_learner(board, env_steps=15_000, updates=180, update_frames=46_080, drains=50, lost_rows=5)
     learner = board.section("learner")
     learner.set_float("transfer_age_ms_p50", 12.5)
     learner.set_float("staleness_updates_p95", 9.0)
@@ -181,6 +183,7 @@ def run_windows(board: Board, figures: Figures, update_rates: list[int], start_s
     for rate in update_rates:
         now_s += 1.0
         board.section("learner").add("updates", rate)
+        board.section("learner").add("update_frames", rate * board.section("learner").get("batch_size"))
         board.section("learner").add("env_steps", 1000)
         read(figures, now_s)
     return now_s
@@ -194,6 +197,29 @@ def test_steady_figures_are_medians_after_the_warm_up(board: Board) -> None:
     board.section("supervisor").set("stop", 1)
     run_windows(board, figures, [1, 1, 1, 1, 1], now_s)
     assert figures.steady() == {"sample_hz": 1000, "update_hz": 60, "update_frames_hz": 6000, "replay_ratio": 6}
+
+
+def test_frames_are_those_of_the_updates_and_not_of_the_latest_batch_size(board: Board) -> None:
+    figures = figures_of(board)
+    set_learner(board, env_steps=100, updates=10, update_frames=10 * 64, batch_size=64)
+    read(figures, STARTED_S + 1)
+    set_learner(board, env_steps=200, updates=30, update_frames=20 * 64 + 10 * 256, batch_size=256)
+    record = read(figures, STARTED_S + 2)
+    assert (record["update_hz"], record["update_frames_hz"], record["batch_size"]) == (20, 10 * 64 + 10 * 256, 256)
+    assert record["replay_ratio"] == 32
+
+
+def test_steady_figures_are_of_the_settings_in_force_at_the_end(board: Board) -> None:
+    figures = figures_of(board)
+    board.section("supervisor").set("active_samplers", 2)
+    set_learner(board, batch_size=100)
+    now_s = run_windows(board, figures, [5] + [20] * int(WARM_UP_S) + [50, 50], STARTED_S)
+    set_learner(board, batch_size=200)
+    now_s = run_windows(board, figures, [1, 30, 31, 32], now_s)  # in the first of them it changed
+    assert figures.steady()["update_hz"] == 31
+    board.section("supervisor").set("active_samplers", 1)
+    now_s = run_windows(board, figures, [1, 40], now_s)
+    assert figures.steady()["update_hz"] == 40
 
 
 def test_a_short_run_takes_the_windows_after_its_first_update(board: Board) -> None:
