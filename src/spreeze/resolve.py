@@ -13,13 +13,14 @@ from typing import Any
 
 from spreeze import __version__
 from spreeze.algos import policy_spec_for
+from spreeze.algos.kernel_limits import LEAST_CAPABILITY, why_not_for
 from spreeze.config import AUTO, RunConfig
 from spreeze.errors import ConfigError
 from spreeze.experience.packing import block_rows
 from spreeze.experience.ring import sampler_ring_shape
 from spreeze.spec import EnvSpec, layout_of
 from spreeze.tuning.hardware import Gpu, Machine, find_disk_free
-from spreeze.tuning.placement import DEFAULT_MODE, Placement, asked_placement, check_mode, cpu_halves
+from spreeze.tuning.placement import DEFAULT_MODE, Placement, asked_placement, by_size, check_mode, cpu_halves
 from spreeze.tuning.plan import (
     BULLET_ENV_BYTES,
     ENV_PROCESS_BYTES,
@@ -30,6 +31,7 @@ from spreeze.tuning.plan import (
     amount,
     make_plan,
 )
+from spreeze.tuning.two_gpus import Sizes
 
 # One call of the policy for 16 observations costs 4 times that for one; with more environments than that their memory
 # no longer fits into the cache beside the policy's weights (docs/decisions/0004-envs-per-sampler.md).
@@ -129,7 +131,7 @@ def resolve(config: RunConfig, spec: EnvSpec, machine: Machine, backend: Choice)
         "sampler_memory": settle("sampler_memory", choose_sampler_memory(machine.memory_available_bytes, samplers)),
         "target_entropy": settle("target_entropy", choose_target_entropy(spec)),
     }
-    two = two or choose_placement(config, machine, device)
+    two = two or choose_placement(config, spec, machine, numbers)
     numbers |= {name: settle(name, choice) for name, choice in placement_choices(config, two).items()}
     resolved = Resolved(config.replace(**numbers), spec, auto)
     check_numbers(resolved.config)
@@ -144,11 +146,36 @@ def choose_device(machine: Machine) -> Choice:
     return Choice("cuda:0", f"{machine.gpus[0].name} was found")
 
 
-def choose_placement(config: RunConfig, machine: Machine, device: str) -> Placement:
-    """Where the user leaves it open."""
+def choose_placement(config: RunConfig, spec: EnvSpec, machine: Machine, numbers: dict[str, Any]) -> Placement:
+    """Where the user leaves it open. `numbers`: what has been settled so far."""
+    if reason := why_one_place(config, machine, numbers):
+        return Placement(None, None, reason)
+    policy = policy_spec_for(config.algo, spec.obs_size, spec.action_size, config.hidden)
+    sizes = Sizes(config.algo, policy, int(numbers["batch_size"]), config.policy_delay)
+    capability = machine.gpus[0].capability
+    kernels = why_not_for(config.hidden, numbers["precision"]) is None and (
+        capability is None or capability >= LEAST_CAPABILITY
+    )
+    mode = DEFAULT_MODE if config.split_mode in (AUTO, None) else config.split_mode
+    return by_size(sizes, kernels, mode)
+
+
+def why_one_place(config: RunConfig, machine: Machine, numbers: dict[str, Any]) -> str | None:
+    """None where a second GPU is there to be reckoned with."""
+    device = numbers["device"]
     if config.device != AUTO:
-        return Placement(None, None, "one device was named")
-    return Placement(None, None, f"{device} alone")
+        return f"--device {device} was named"
+    if device == "cpu":
+        return "no GPU computes the updates, and halves on one CPU would share its cores"
+    if len(machine.gpus) == 1:
+        return f"{device} is the only GPU"
+    if machine.gpus[0].name != machine.gpus[1].name:
+        return f"{device} alone: {machine.gpus[1].name} is not its equal; --actor-device and --critic-device use both"
+    if numbers["compile"] != "on":
+        return f"{device} alone: updates that are not captured wait for the CPU, not for the GPU"
+    if numbers["precision"] != "bfloat16":
+        return f"{device} alone: what two GPUs bring in {numbers['precision']} was not measured"
+    return None
 
 
 def torch_has_cuda(machine: Machine) -> bool:
@@ -164,7 +191,7 @@ def find_gpu(device: str, machine: Machine) -> Gpu | None:
 def placement_choices(config: RunConfig, placement: Placement) -> dict[str, Choice]:
     """The settings that say where the halves of the updates are computed; all None where there is one place."""
     check_mode(config, placement)
-    mode = Choice(DEFAULT_MODE, "both devices work at once") if placement.split else Choice(None, "one device")
+    mode = Choice(DEFAULT_MODE, "both devices work at once") if placement.split else Choice(None, placement.reason)
     return {
         "actor_device": Choice(placement.actor, placement.reason),
         "critic_device": Choice(placement.critics, placement.reason),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,14 +9,13 @@ import torch
 
 from spreeze.algos import make_algorithm
 from spreeze.algos.algorithm import Algorithm
+from spreeze.algos.kernel_limits import LEAST_CAPABILITY, why_not_for
 from spreeze.algos.kernels.parity import Parity, parity_check
 from spreeze.config import RunConfig
 from spreeze.spec import Batch, Layout
 
 if TYPE_CHECKING:
     from spreeze.algos.kernels.updates import KernelAlgorithm
-
-KERNEL_WIDTHS = (16, 32, 64, 128, 256)
 
 
 class Choice(NamedTuple):
@@ -46,15 +44,10 @@ def why_no_kernels(hidden: Sequence[int], device: torch.device, precision: str) 
     """None if there is nothing against them."""
     if device.type != "cuda":
         return f"the Triton kernels are for NVIDIA GPUs, the learner's device is {device}"
-    if precision != "bfloat16":
-        return f"the Triton kernels multiply in bfloat16, precision is {precision}"
-    if importlib.util.find_spec("triton") is None:
-        return "the package triton is not installed"
-    if torch.cuda.get_device_capability(device) < (9, 0):
+    if reason := why_not_for(hidden, precision):
+        return reason
+    if torch.cuda.get_device_capability(device) < LEAST_CAPABILITY:
         return "the Triton kernels are cut for GPUs of compute capability 9.0 and later"
-    if len(hidden) != 2 or any(width not in KERNEL_WIDTHS for width in hidden):
-        known = ", ".join(map(str, KERNEL_WIDTHS))
-        return f"the Triton kernels are for two hidden layers of {known} units, hidden is {tuple(hidden)}"
     return None
 
 

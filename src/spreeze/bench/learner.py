@@ -4,7 +4,8 @@
     products_hz                   FLOP a second of large products on the same device, in the same precision and run
     flops_share                   FLOPs of the products that an update needs (flops.py) x update_hz / products_hz
 
-The device is waited for at the ends of windows and nowhere else.
+The device is waited for at the ends of windows and nowhere else. With --actor-device and --critic-device there are
+also the figures of two_devices.py.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spreeze.algos import policy_spec_for
-from spreeze.bench.flops import flops_of_update
 from spreeze.bench.options import read_options
 from spreeze.bench.windows import LEAST_WINDOWS, Windows, document
 from spreeze.config import AUTO, Parse, RunConfig, device_name, one_of, or_word, positive, setting, sizes, text, whole
 from spreeze.resolve import Choice, Resolved, resolve
-from spreeze.spec import EnvSpec, layout_of
+from spreeze.spec import EnvSpec, Layout, layout_of
+from spreeze.tuning.flops import flops_of_update
 from spreeze.tuning.hardware import find_machine
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 _PRODUCTS_SHARE = 0.25  # of a window's time goes to the limit beside it
 _ROWS_AT_ONCE = 1 << 16
-_WARM_UP_RUNS = 3
+_LEAST_RUNS = 3  # of a window, and before the first one
+_PIECES_SHARE = 0.5
+_OVERLAP_SHARE = 0.25
 
 
 def several(parse: Parse) -> Parse:
@@ -47,6 +50,11 @@ class LearnerOptions:
         (AUTO,), several(one_of(AUTO, "off", "on")), "fused and captured, or the plain reference: a row each"
     )
     device: str = setting(AUTO, or_word(AUTO, device_name), "cpu or cuda:N")
+    actor_device: str = setting(AUTO, or_word(AUTO, device_name), "two devices: the actor's")
+    critic_device: str = setting(AUTO, or_word(AUTO, device_name), "two devices: the critics'")
+    split_mode: tuple[str, ...] = setting(
+        (AUTO,), several(one_of(AUTO, "exact", "pipelined")), "two devices: how they work together, a row each"
+    )
     threads: int = setting(1, whole(1, 512), "CPU threads of the products")
     obs: int = setting(17, whole(1, 65536), "numbers of an observation")
     act: int = setting(6, whole(1, 65536), "numbers of an action")
@@ -59,21 +67,25 @@ class LearnerOptions:
 def run(words: list[str]) -> dict[str, Any]:
     options = read_options("learner", words, LearnerOptions)
     all_resolved = [
-        resolve_learner(options, batch_size, precision, compiled)
+        resolve_learner(options, batch_size, precision, compiled, mode)
         for compiled in options.compile
         for precision in options.precision
+        for mode in options.split_mode
         for batch_size in options.batch_size
     ]
     rows = [measure(resolved, options.seconds, options.windows) for resolved in all_resolved]
     return document("learner", dataclasses.asdict(options), rows)
 
 
-def resolve_learner(options: LearnerOptions, batch_size: int, precision: str, compiled: str) -> Resolved:
+def resolve_learner(
+    options: LearnerOptions, batch_size: int, precision: str, compiled: str, mode: str = AUTO
+) -> Resolved:
     ones = (1.0,) * options.act
     spec = EnvSpec("random rows", options.obs, options.act, tuple(-one for one in ones), ones)
-    names = ("algo", "device", "hidden", "replay_size")
+    names = ("algo", "device", "actor_device", "critic_device", "hidden", "replay_size")
     config = RunConfig(
         **{name: getattr(options, name) for name in names},
+        split_mode=mode,
         batch_size=batch_size,
         precision=precision,
         compile=compiled,
@@ -87,36 +99,94 @@ def resolve_learner(options: LearnerOptions, batch_size: int, precision: str, co
 
 def measure(resolved: Resolved, seconds: float, count: int) -> dict[str, Any]:
     """One row: the updates of these settings, each window beside one of large products."""
+    if resolved.config.actor_device is not None:
+        return measure_two_devices(resolved, seconds, count)
+    updates = make_filled_updates(resolved)
+    limit = _Limit(resolved)
+    windows = Windows()
+    updates_a_second(updates, resolved.config.device, 0.0)
+    for _ in range(count):
+        update_hz = updates_a_second(updates, resolved.config.device, seconds)
+        windows.add(**limit.figures(update_hz, seconds))
+    return windows.row({**_settings(resolved), "flops_per_update": limit.flops, "seconds": seconds})
+
+
+def measure_two_devices(resolved: Resolved, seconds: float, count: int) -> dict[str, Any]:
+    from spreeze.bench.two_devices import TwoDevices, halves_of, is_captured
+
+    config, layout = resolved.config, layout_of(resolved.spec)
+    device = config.device
+    one = make_filled_updates(Resolved(in_one_place(config), resolved.spec, {}))
+    two = TwoDevices(resolved, lambda replay: fill(replay, layout, config, device))
+    limit = _Limit(resolved)
+    windows = Windows()
+    try:
+        updates_a_second(one, device, 0.0)
+        for _ in range(count):
+            update_hz = two.run(seconds)
+            actor_s, critics_s = halves_of(two.pieces(seconds * _PIECES_SHARE), two.algorithm.period)
+            windows.add(
+                **limit.figures(update_hz, seconds),
+                one_device_hz=updates_a_second(one, device, seconds),
+                actor_ms=actor_s * 1e3,
+                critics_ms=critics_s * 1e3,
+                overlap=two.overlap(seconds * _OVERLAP_SHARE),
+                bytes_per_update=two.bytes_per_update(),
+            )
+    finally:
+        two.close()
+    settings = _settings(resolved) | {
+        "mode": ("fused" if config.compile == "on" else "reference") + ("+graph" if is_captured(config) else ""),
+        "actor_device": config.actor_device,
+        "critic_device": config.critic_device,
+        "split_mode": config.split_mode,
+    }
+    return windows.row({**settings, "flops_per_update": limit.flops, "seconds": seconds})
+
+
+def in_one_place(config: RunConfig) -> RunConfig:
+    """The same updates on the critics' device alone."""
+    return config.replace(actor_device=None, critic_device=None, split_mode=None)
+
+
+class _Limit:
+    """An update's products, beside large ones on the device that has the replay."""
+
+    def __init__(self, resolved: Resolved) -> None:
+        import torch
+
+        from spreeze.bench.products import LargeProducts
+
+        config, spec = resolved.config, resolved.spec
+        policy = policy_spec_for(config.algo, spec.obs_size, spec.action_size, config.hidden)
+        self._batch_size = int(config.batch_size)
+        self.flops = flops_of_update(config.algo, policy, self._batch_size, config.policy_delay)
+        self._products = LargeProducts(torch.device(config.device), config.precision)
+
+    def figures(self, update_hz: float, seconds: float) -> dict[str, float]:
+        products_hz = self._products.measure(seconds * _PRODUCTS_SHARE)
+        return {
+            "update_hz": update_hz,
+            "update_frames_hz": update_hz * self._batch_size,
+            "products_hz": products_hz,
+            "flops_share": self.flops * update_hz / products_hz,
+        }
+
+
+def updates_a_second(updates: Updates, device: str, seconds: float) -> float:
     import torch
 
-    from spreeze.bench.products import LargeProducts, synchronize
+    from spreeze.bench.products import synchronize
     from spreeze.learner.pacing import UNBOUNDED
 
-    config, spec = resolved.config, resolved.spec
-    updates = make_filled_updates(resolved)
-    on_device = torch.device(config.device)
-    products = LargeProducts(on_device, config.precision)
-    policy = policy_spec_for(config.algo, spec.obs_size, spec.action_size, config.hidden)
-    batch_size = int(config.batch_size)
-    flops = flops_of_update(config.algo, policy, batch_size, config.policy_delay)
-    windows = Windows()
-    for _ in range(_WARM_UP_RUNS):
-        updates.run(UNBOUNDED)
-    for _ in range(count):
-        synchronize(on_device)
-        done, start = 0, time.perf_counter()
-        while time.perf_counter() - start < seconds:
-            done += updates.run(UNBOUNDED)
-        synchronize(on_device)
-        update_hz = done / (time.perf_counter() - start)
-        products_hz = products.measure(seconds * _PRODUCTS_SHARE)
-        windows.add(
-            update_hz=update_hz,
-            update_frames_hz=update_hz * batch_size,
-            products_hz=products_hz,
-            flops_share=flops * update_hz / products_hz,
-        )
-    return windows.row({**_settings(resolved), "flops_per_update": flops, "seconds": seconds})
+    on_device = torch.device(device)
+    synchronize(on_device)
+    done, runs, start = 0, 0, time.perf_counter()
+    while runs < _LEAST_RUNS or time.perf_counter() - start < seconds:
+        done += updates.run(UNBOUNDED)
+        runs += 1
+    synchronize(on_device)
+    return done / (time.perf_counter() - start)
 
 
 def _settings(resolved: Resolved) -> dict[str, Any]:
@@ -162,22 +232,27 @@ def make_filled_updates(resolved: Resolved) -> Updates:
     prepare_devices(config)
     on_device = torch.device(config.device)
     replay = Replay(layout, config.replay_size, on_device, config.seed)
-    generator = torch.Generator(on_device).manual_seed(config.seed)
-    left = config.replay_size
-    while left:
-        count = min(left, _ROWS_AT_ONCE)
-        replay.extend(random_rows(replay, count, generator))
-        left -= count
+    fill(replay, layout, config, config.device)
     choice = choose_update(layout, config, on_device)
     return make_updates(choice.algorithm, replay, int(config.batch_size), captured=is_captured(config))
 
 
-def random_rows(replay: Any, count: int, generator: Any) -> Any:
+def fill(replay: Any, layout: Layout, config: RunConfig, device: str) -> None:
+    import torch
+
+    generator = torch.Generator(device).manual_seed(config.seed)
+    left = config.replay_size
+    while left:
+        count = min(left, _ROWS_AT_ONCE)
+        replay.extend(random_rows(layout, count, generator))
+        left -= count
+
+
+def random_rows(layout: Layout, count: int, generator: Any) -> Any:
     """Standard normal observations and rewards, actions in [-1, 1], a discount that ends no episode."""
     import torch
 
-    layout = replay.layout
-    rows = torch.randn(count, layout.row_size, generator=generator, device=replay.device)
+    rows = torch.randn(count, layout.row_size, generator=generator, device=generator.device)
     rows[:, layout.slice_of("action")].tanh_()
     rows[:, layout.slice_of("discount")] = 0.99
     return rows

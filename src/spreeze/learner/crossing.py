@@ -45,6 +45,8 @@ class Crossing:
             }
             for box in (self._outbox, self._inbox)
         )
+        for device in on_gpu:  # the copier's stream waits for neither's: the zeros are there before the first copy
+            torch.cuda.synchronize(device)
         self._copied: list[Mark] = []
         self._taken: list[Mark] = []
         self.count = 0

@@ -77,6 +77,10 @@ class SplitUpdates:
     def bytes_crossed(self) -> int:
         return self.proposals.bytes + self.advice.bytes
 
+    def works_of(self, turn: int) -> Works:
+        """The pieces themselves, for whoever wants to know what each costs by itself."""
+        return self._works[turn]
+
     def run(self, most: int) -> int:
         """Submits up to a bundle of updates. On CPUs they are done when this returns; on GPUs they are queued in front
         of whatever the devices are given next."""

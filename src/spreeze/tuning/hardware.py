@@ -36,6 +36,7 @@ class Gpu:
     memory_bytes: int
     memory_free_bytes: int
     driver: str
+    capability: tuple[int, int] | None = None  # CUDA's compute capability
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,10 @@ def find_gpus() -> tuple[Gpu, ...]:
 
 def _describe(pynvml: Any, handle: Any, index: int, driver: str) -> Gpu:
     memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
-    return Gpu(index, str(pynvml.nvmlDeviceGetName(handle)), int(memory.total), int(memory.free), driver)
+    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+    return Gpu(
+        index, str(pynvml.nvmlDeviceGetName(handle)), int(memory.total), int(memory.free), driver, (major, minor)
+    )
 
 
 def visible_gpus(setting: str | None, uuids: list[str]) -> list[int]:

@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 from spreeze.config import AUTO, RunConfig, flag_of
 from spreeze.errors import ConfigError
+from spreeze.tuning.two_gpus import PCIE_4, Sizes, estimate
 
 _NAMES = ("actor_device", "critic_device")
 DEFAULT_MODE = "pipelined"
+_PAYS_FROM = 1.15  # times one GPU's updates a second by the model, which is a model
 
 
 class Placement(NamedTuple):
@@ -49,6 +51,21 @@ def check_mode(config: RunConfig, placement: Placement) -> None:
             f"--split-mode {config.split_mode} says how two devices work together, and one computes the updates here "
             f"({placement.reason}); name two with --actor-device and --critic-device, or leave --split-mode out"
         )
+
+
+def by_size(sizes: Sizes, kernels: bool, mode: str = DEFAULT_MODE) -> Placement:
+    """One GPU or two equal ones, as the model has it with the slowest of the usual ways between them. `kernels`: one
+    GPU would compute whole updates by Triton kernels."""
+    modelled = estimate(sizes, kernels, PCIE_4, mode)
+    faster = modelled.one / modelled.split
+    by = "by Triton kernels" if kernels else "by torch operations"
+    told = (
+        f"an update of {sizes.batch_size} rows is reckoned at {modelled.split * 1e6:,.0f} us on two GPUs and "
+        f"{modelled.one * 1e6:,.0f} us {by} on one, {faster:.2f} times the updates"
+    )
+    if faster < _PAYS_FROM:
+        return Placement(None, None, f"cuda:0 alone, a second GPU does not pay: {told}")
+    return Placement("cuda:1", "cuda:0", f"a second GPU pays: {told}")
 
 
 def cpu_halves(placement: Placement | None, device: str) -> int:

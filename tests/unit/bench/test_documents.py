@@ -93,6 +93,22 @@ def test_learner() -> None:
     assert modes == [("fused", 8), ("fused", 16), ("reference", 8), ("reference", 16)]
 
 
+@pytest.mark.parametrize(("algo", "numbers"), [("sac", 2 * 3 + 1 + 3), ("td3", (2 * 3 + 3 + 3) / 2), ("ddpg", 3 * 3)])
+def test_learner_in_two_places(algo: str, numbers: float) -> None:
+    words = ["--algo", algo, "--seconds", "0.02", "--batch-size", "16", "--replay-size", "100", "--hidden", "8,8"]
+    words += ["--act", "3", "--actor-device", "cpu", "--critic-device", "cpu", "--split-mode", "exact,pipelined"]
+    document = run_bench("learner", words)
+    figures = {"update_hz", "update_frames_hz", "flops_share", "one_device_hz", "actor_ms", "critics_ms", "overlap"}
+    settings = {"batch_size", "mode", "actor_device", "critic_device", "split_mode"}
+    rows = check(document, "learner", figures | {"bytes_per_update"}, settings)
+    assert [row["split_mode"] for row in rows] == ["exact", "pipelined"]
+    for row in rows:
+        assert row["spread"]["bytes_per_update"] == [numbers * 4 * 16] * 2  # of what crosses, 4 bytes a number and row
+        assert row["bytes_per_update"] <= (2 * 3 + 1 + 3) * 4 * 16
+        assert 0 <= row["overlap"] <= 1
+        assert min(row["actor_ms"], row["critics_ms"]) > 0
+
+
 def test_a_run_too_short_to_be_steady_is_refused(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     run_dir.mkdir()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+from dataclasses import replace
+
 import pytest
 
 from spreeze.config import RunConfig
@@ -69,3 +72,50 @@ def test_what_contradicts_itself_or_is_not_there_is_refused(settings: dict, mess
 def test_a_gpu_that_torch_cannot_use_is_refused_for_a_half_as_well() -> None:
     with pytest.raises(ConfigError, match=r"--actor-device cuda:0: torch .* built for the CPU alone"):
         resolved(machine(gpus=1, torch="2.13.0+cpu"), actor_device="cuda:0", critic_device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("where", "settings", "reason"),
+    [
+        (machine(), {}, "no GPU computes the updates"),
+        (machine(gpus=1), {}, "cuda:0 is the only GPU"),
+        (machine(gpus=2), {"device": "cuda:1"}, "--device cuda:1 was named"),
+        (machine(gpus=2, torch="2.13.0+cpu"), {}, "no GPU computes the updates"),
+        (machine(gpus=2), {"compile": "off"}, "not captured"),
+        (machine(gpus=2), {"precision": "float32"}, "in float32 was not measured"),
+        (replace(machine(gpus=1), gpus=(*machine(gpus=1).gpus, Gpu(1, "a lesser GPU", GIB, GIB, "550"))), {}, "equal"),
+    ],
+)
+def test_one_device_stays_one_and_says_why(where: Machine, settings: dict, reason: str) -> None:
+    result = resolved(where, **settings)
+    assert (result.config.actor_device, result.config.critic_device, result.config.split_mode) == (None, None, None)
+    for name in ("actor_device", "critic_device", "split_mode"):
+        assert reason in result.auto[name].reason
+
+
+def with_capability(major: int) -> Machine:
+    pair = machine(gpus=2, cores=16)
+    return replace(pair, gpus=tuple(replace(gpu, capability=(major, 0)) for gpu in pair.gpus))
+
+
+def test_two_gpus_are_used_where_one_has_no_kernels_for_the_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())  # triton is there
+    for where, hidden in ((with_capability(8), (256, 256)), (with_capability(9), (512, 512))):
+        result = resolved(where, hidden=hidden)
+        config = result.config
+        assert (config.actor_device, config.critic_device, config.split_mode) == ("cuda:1", "cuda:0", "pipelined")
+        assert config.device == "cuda:0"  # where replay lies
+        assert "a second GPU pays" in result.auto["actor_device"].reason
+
+
+def test_two_gpus_are_not_used_beside_kernels_for_whole_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    result = resolved(with_capability(9))
+    assert result.config.actor_device is None
+    assert "does not pay" in result.auto["actor_device"].reason
+    assert "by Triton kernels" in result.auto["actor_device"].reason
+
+
+def test_exact_is_refused_where_two_gpus_would_only_wait_for_one_another() -> None:
+    with pytest.raises(ConfigError, match=r"--split-mode exact .* does not pay"):
+        resolved(with_capability(8), split_mode="exact")

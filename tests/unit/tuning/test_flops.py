@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spreeze.bench.flops import flops_of_update
+from spreeze.tuning.flops import flops_of_update
 from spreeze.weights.numpy_policy import PolicySpec
 
 # obs 2, act 1, hidden 3 and 5. Critic 3 -> 3 -> 5 -> 1: 9 + 15 + 5 = 29 multiplications a row, its first layer 9.
