@@ -20,7 +20,7 @@ from spreeze.bench.options import read_options
 from spreeze.bench.windows import LEAST_WINDOWS, Windows, document
 from spreeze.config import AUTO, Parse, RunConfig, device_name, one_of, or_word, positive, setting, sizes, text, whole
 from spreeze.resolve import Choice, Resolved, resolve
-from spreeze.spec import EnvSpec, Layout, layout_of
+from spreeze.spec import EnvSpec, layout_of
 from spreeze.tuning.flops import flops_of_update
 from spreeze.tuning.hardware import find_machine
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from spreeze.learner.graphs import Updates
 
 _PRODUCTS_SHARE = 0.25  # of a window's time goes to the limit beside it
-_ROWS_AT_ONCE = 1 << 16
 _LEAST_RUNS = 3  # of a window, and before the first one
 _PIECES_SHARE = 0.5
 _OVERLAP_SHARE = 0.25
@@ -113,11 +112,12 @@ def measure(resolved: Resolved, seconds: float, count: int) -> dict[str, Any]:
 
 def measure_two_devices(resolved: Resolved, seconds: float, count: int) -> dict[str, Any]:
     from spreeze.bench.two_devices import TwoDevices, halves_of, is_captured
+    from spreeze.roles.learner import prepare_devices
 
-    config, layout = resolved.config, layout_of(resolved.spec)
-    device = config.device
+    config, device = resolved.config, resolved.config.device
+    prepare_devices(config)
     one = make_filled_updates(Resolved(in_one_place(config), resolved.spec, {}))
-    two = TwoDevices(resolved, lambda replay: fill(replay, layout, config, device))
+    two = TwoDevices(config, layout_of(resolved.spec))
     limit = _Limit(resolved)
     windows = Windows()
     try:
@@ -224,6 +224,7 @@ def make_filled_updates(resolved: Resolved) -> Updates:
     import torch
 
     from spreeze.algos.choice import choose_update
+    from spreeze.bench.random_rows import fill
     from spreeze.learner.graphs import make_updates
     from spreeze.replay import Replay
     from spreeze.roles.learner import prepare_devices
@@ -232,27 +233,6 @@ def make_filled_updates(resolved: Resolved) -> Updates:
     prepare_devices(config)
     on_device = torch.device(config.device)
     replay = Replay(layout, config.replay_size, on_device, config.seed)
-    fill(replay, layout, config, config.device)
+    fill(replay, config.replay_size, on_device, config.seed)
     choice = choose_update(layout, config, on_device)
     return make_updates(choice.algorithm, replay, int(config.batch_size), captured=is_captured(config))
-
-
-def fill(replay: Any, layout: Layout, config: RunConfig, device: str) -> None:
-    import torch
-
-    generator = torch.Generator(device).manual_seed(config.seed)
-    left = config.replay_size
-    while left:
-        count = min(left, _ROWS_AT_ONCE)
-        replay.extend(random_rows(layout, count, generator))
-        left -= count
-
-
-def random_rows(layout: Layout, count: int, generator: Any) -> Any:
-    """Standard normal observations and rewards, actions in [-1, 1], a discount that ends no episode."""
-    import torch
-
-    rows = torch.randn(count, layout.row_size, generator=generator, device=generator.device)
-    rows[:, layout.slice_of("action")].tanh_()
-    rows[:, layout.slice_of("discount")] = 0.99
-    return rows

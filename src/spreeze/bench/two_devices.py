@@ -13,14 +13,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from spreeze.bench.random_rows import fill
 from spreeze.bench.watched_place import WatchedPlace, overlap
 from spreeze.config import RunConfig
 from spreeze.learner.pacing import UNBOUNDED
 from spreeze.learner.split import SplitUpdates
 from spreeze.learner.two_places import make_split_updates, make_two_places
-from spreeze.resolve import Resolved
-from spreeze.roles.learner import prepare_devices
-from spreeze.spec import layout_of
+from spreeze.spec import Layout
 from spreeze.tuning.flops import Halves
 
 _AT_LEAST = 3  # times that a piece is done to be measured
@@ -29,14 +28,12 @@ _WATCHED_AT_MOST = 2_000  # updates: each leaves events behind
 
 
 class TwoDevices:
-    """Updates of a resolved config on a replay that `fill` fills, with the means to look at each half."""
+    """Updates of a resolved config on a full replay, with the means to look at each half."""
 
-    def __init__(self, resolved: Resolved, fill: Callable[[Any], None]) -> None:
-        config = resolved.config
-        prepare_devices(config)
-        two = make_two_places(layout_of(resolved.spec), config)
+    def __init__(self, config: RunConfig, layout: Layout) -> None:
+        two = make_two_places(layout, config)
         two = two._replace(actor=WatchedPlace(two.actor), critics=WatchedPlace(two.critics))
-        fill(two.replay)
+        fill(two.replay, config.replay_size, str(config.critic_device), config.seed)
         self.algorithm = two.algorithm
         self.actor, self.critics = two.actor, two.critics
         self.updates: SplitUpdates = make_split_updates(two, config)

@@ -137,14 +137,18 @@ def split_seconds(pieces: Halves, crossing: Crossing, link: Link, mode: str, per
     return (pieces.advise + max(period * pieces.train, beside)) / period
 
 
-def halves_of_batch_seconds(sizes: Sizes, kernels: bool, link: Link) -> float:
-    """Both networks on both GPUs: each takes half of the rows, and each sends all of its gradients to the other, the
-    critics' and the actor's one after the other."""
-    half = one_seconds(sizes._replace(batch_size=-(-sizes.batch_size // 2)), kernels)
+def exchange_seconds(sizes: Sizes, link: Link) -> float:
+    """Each of two GPUs sends all of its gradients to the other: the critics', then the actor's."""
     critics = critics_of(sizes.algo) * _parameters(critic_sizes(sizes.policy))
     actor = _parameters(sizes.policy.layer_sizes) / sizes.period
     copies = 1 + 1 / sizes.period
-    return half + copies * link.copy_s + (critics + actor) * _FLOAT_BYTES / link.bytes_hz
+    return copies * link.copy_s + (critics + actor) * _FLOAT_BYTES / link.bytes_hz
+
+
+def halves_of_batch_seconds(sizes: Sizes, kernels: bool, link: Link) -> float:
+    """Both networks on both GPUs, each with half of the rows."""
+    half = sizes._replace(batch_size=-(-sizes.batch_size // 2))
+    return one_seconds(half, kernels) + exchange_seconds(sizes, link)
 
 
 def estimate(sizes: Sizes, kernels: bool, link: Link = PCIE_4, mode: str = "pipelined") -> Estimate:

@@ -72,7 +72,7 @@ def test_the_advice_is_one_update_old_when_pipelined_and_nothing_else_is(
     period: int, pipelined: bool, chunk: int
 ) -> None:
     counted = run(period, pipelined, chunk)
-    # update u (from 0) finds critics of version u; the actor learns in the last update of a period, at version u // period
+    # update u (from 0) finds critics of version u; the actor learns last in a period, at version u // period
     behind = 1 if pipelined else 0
     learning = [update for update in range(UPDATES) if update % period == period - 1]
     assert counted.actor_learned == [(u // period, u + 1 - behind) for u in learning]

@@ -14,6 +14,7 @@ from spreeze.tuning.two_gpus import (
     Sizes,
     crossing_of,
     estimate,
+    exchange_seconds,
     launches_of,
     one_seconds,
     split_seconds,
@@ -62,6 +63,13 @@ def test_a_split_update_by_hand() -> None:
     assert split_seconds(pieces, BYTES, SLOW, "pipelined", period=2) == (11 + 200) / 2
     assert split_seconds(pieces._replace(train=9.0), BYTES, SLOW, "pipelined", period=2) == (11 + 3 + 7 + 4 + 10) / 2
     assert split_seconds(pieces, BYTES, SLOW, "exact", period=2) == (11 + 3 + 7 + 4 + 5 + 200) / 2
+
+
+def test_the_exchange_of_gradients_by_hand() -> None:
+    tiny = Sizes("sac", PolicySpec("tanh_gaussian", 2, 1, (3,)), batch_size=64)
+    # actor 2 -> 3 -> 2: 9 + 8 parameters; two critics 3 -> 3 -> 1: 12 + 4 each; 4 bytes, a second each; two copies
+    assert exchange_seconds(tiny, SLOW) == 2 + 4 * (17 + 2 * 16)
+    assert exchange_seconds(tiny._replace(algo="td3"), SLOW) == 1.5 + 4 * (17 / 2 + 2 * 16)
 
 
 @pytest.mark.parametrize("algo", ["sac", "td3", "ddpg"])
