@@ -55,7 +55,7 @@ $(VENV)/torch.stamp:
 	@touch $@
 
 $(VENV)/core.stamp: pyproject.toml $(VENV)/torch.stamp
-	$(PIP) install -e '.[video,report]'
+	$(PIP) install -e '.[video,report,export]'
 	@touch $@
 
 $(VENV)/simulators.stamp: $(VENV)/core.stamp

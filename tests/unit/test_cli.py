@@ -120,6 +120,8 @@ def test_flags_win_over_the_file(supervisor: FakeSupervisor, tmp_path: Path) -> 
         ("bench", "required: WHAT"),
         ("bench samplin", "unknown bench 'samplin'. Did you mean 'sampling'?"),
         ("eval", "required: RUN"),
+        ("export /no/such/run --format torchscript", "/no/such/run: no policy here"),
+        ("export x --format onx", "Did you mean 'onnx'?"),
         ("report", "required: RUN"),
         ("report x", "x: no such run folder"),
         ("eval /no/such/run", "/no/such/run: no such run folder"),
@@ -133,7 +135,7 @@ def test_wrong_usage(supervisor: FakeSupervisor, capsys: pytest.CaptureFixture[s
 
 
 def test_commands_that_are_named_but_not_built_say_so(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("resume", "watch", "dashboard", "export"):
+    for name in ("resume", "watch", "dashboard"):
         assert f"'spreeze {name}' is not built yet" in refused(capsys, name, "x")
 
 

@@ -29,6 +29,7 @@ FLOOR_OF = {
     "runtime": 4,
     "bench": 5,
     "doctor": 5,
+    "export": 5,
     "report": 5,
     "commands": 6,
     "cli": 7,

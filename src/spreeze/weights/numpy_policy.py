@@ -75,13 +75,13 @@ class NumpyPolicy:
         self.spec = spec
         self.batch = batch
         self.flat = np.zeros(spec.weight_count, np.float32)
-        self._layers: list[tuple[np.ndarray, np.ndarray]] = []
+        self.layers: list[tuple[np.ndarray, np.ndarray]] = []  # views of `flat`: weight (inputs, outputs), bias
         self._outputs: list[np.ndarray] = []
         offset = 0
         for inputs, outputs in pairwise(spec.layer_sizes):
             weight = self.flat[offset : offset + inputs * outputs].reshape(inputs, outputs)
             offset += inputs * outputs
-            self._layers.append((weight, self.flat[offset : offset + outputs]))
+            self.layers.append((weight, self.flat[offset : offset + outputs]))
             offset += outputs
             self._outputs.append(np.zeros((batch, outputs), np.float32))
         self._noise = np.zeros((batch, spec.action_size), np.float32)
@@ -92,8 +92,8 @@ class NumpyPolicy:
         """The last layer's output for obs (B, O), B up to the batch; reused by the next call."""
         count = len(obs)
         hidden = obs
-        last = len(self._layers) - 1
-        for index, (weight, bias) in enumerate(self._layers):
+        last = len(self.layers) - 1
+        for index, (weight, bias) in enumerate(self.layers):
             output = self._outputs[index][:count]
             np.matmul(hidden, weight, out=output)
             output += bias

@@ -78,6 +78,15 @@ class Policy:
         scaled = (self._high + self._low) / 2 + action * ((self._high - self._low) / 2)  # in float64: exact at the ends
         return scaled.astype(np.float32).reshape(*obs.shape[:-1], self.spec.action_size)
 
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lowest and highest action (A,), float64, in the environment's units."""
+        return self._low, self._high
+
+    def layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Weight (inputs, outputs) and bias (outputs) of each layer."""
+        return self._sized(1).layers
+
     def _sized(self, batch: int) -> NumpyPolicy:
         numpy_policy = NumpyPolicy(self.spec, batch, self._seed)
         numpy_policy.flat[:] = self._flat
