@@ -11,6 +11,7 @@ TORCH_INDEX ?=
 ENV ?= Pendulum-v1
 ARGS ?=
 WHAT ?= run
+SECONDS ?= 3600
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -20,7 +21,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 COMPILED := pybullet,box2d,box2d-py,envpool,mujoco
 SIMULATORS := mujoco bullet box2d envpool
 
-.PHONY: train test check slow faults gpu learning bench clean
+.PHONY: train test check slow faults soak gpu learning bench clean
 
 train: $(VENV)/simulators.stamp
 	$(BIN)/spreeze train $(ENV) $(ARGS)
@@ -35,6 +36,9 @@ check: $(VENV)/dev.stamp
 
 faults: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -m '' tests/faults $(ARGS)
+
+soak: $(VENV)/dev.stamp
+	$(BIN)/python tests/faults/soak.py --seconds $(SECONDS) $(ARGS)
 
 slow gpu learning: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -m $@ $(ARGS)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,15 @@ def make_hanging_in_step(render_mode: str | None = None) -> gymnasium.Env:
 
 def make_hanging_in_reset(render_mode: str | None = None) -> gymnasium.Env:
     return SometimesHangingEnv("reset")
+
+
+class UnhurriedEnv(CountingEnv):
+    """Takes its time, as a simulator does that is not computed here: a run of it leaves the cores alone."""
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        time.sleep(0.005)
+        return super().step(action)
+
+
+def make_unhurried(render_mode: str | None = None) -> gymnasium.Env:
+    return UnhurriedEnv()

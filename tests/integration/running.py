@@ -76,7 +76,7 @@ class Run:
             command += ["--" + name.replace("_", "-"), str(value)]
         if address_kib is not None:
             command = ["sh", "-c", f'ulimit -v {address_kib} && exec "$@"', "sh", *command]
-        path = os.pathsep.join([str(SRC), str(HERE)])
+        path = os.pathsep.join([str(SRC), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
         self.stderr = run_dir.with_name(run_dir.name + ".stderr")
         with open(self.stderr, "wb") as stderr:
             self.process = subprocess.Popen(

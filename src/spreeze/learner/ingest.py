@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.ma  # np.percentile imports it when it is first called, and descriptors may be used up by then
 import torch
 
 from spreeze.board import Section

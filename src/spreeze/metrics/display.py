@@ -5,6 +5,7 @@ What goes wrong with the terminal (closed, a broken pipe) ends the display, neve
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 PLAIN_EVERY_S = 5.0
+DISK_REFUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the output goes to a file, and may again be taken later
 _STATUS_GLYPHS = {"solved": ("✔", "bold green"), "finished": ("✔", "bold cyan"), "failed": ("✖", "bold red")}
 
 
@@ -29,7 +31,7 @@ class Display(Protocol):
         self,
         record: Mapping[str, Any] | None,  # the latest line of metrics.jsonl; None before the first
         roles: Sequence[Role],
-        evals: Sequence[Mapping[str, Any]],  # all lines of eval.jsonl so far
+        evals: Sequence[Mapping[str, Any]],  # lines of eval.jsonl, thinned where they are many
         event: Mapping[str, Any] | None,  # the latest line of events.jsonl
     ) -> None: ...
     def say(self, text: str) -> None: ...
@@ -97,7 +99,10 @@ class PlainDisplay:
         try:
             self._stream.write("".join(f"{one_line(line)}\n" for line in text.splitlines()))
             self._stream.flush()
-        except (OSError, ValueError):  # the reader is gone, or the stream was closed
+        except OSError as error:
+            if error.errno not in DISK_REFUSES:  # the reader is gone
+                self._stream = None
+        except ValueError:  # the stream was closed
             self._stream = None
 
     def close(self, summary: Mapping[str, Any] | None) -> None:

@@ -55,17 +55,30 @@ class Curves:
     def _run(self) -> None:
         self._closing.wait(self._start_after_s)
         try:
-            from tensorboard.compat.proto import event_pb2, summary_pb2
-            from tensorboard.summary.writer.record_writer import RecordWriter
+            encode = self._import()
         except ImportError as error:
             self.trouble = f"no TensorBoard curves: {error}"
             return
-        encode = _Encoder(event_pb2, summary_pb2, RecordWriter)
+        if encode is None:
+            return
         waiting = encode.version()
         while not self._closing.is_set():
             waiting = self._write(waiting, encode)
             self._closing.wait(WRITE_EVERY_S)
         self._write(waiting, encode)
+
+    def _import(self) -> _Encoder | None:
+        """Tried again where no descriptor was left for it; None: the run ended before it succeeded."""
+        while True:
+            try:
+                from tensorboard.compat.proto import event_pb2, summary_pb2
+                from tensorboard.summary.writer.record_writer import RecordWriter
+
+                return _Encoder(event_pb2, summary_pb2, RecordWriter)
+            except OSError as error:
+                self.trouble = f"TensorBoard curves wait in memory: {error.strerror}"
+            if self._closing.wait(WRITE_EVERY_S):
+                return None
 
     def _write(self, waiting: bytes, encode: _Encoder) -> bytes:
         """Returns what the disk did not take: the file's first record, which nothing may come before."""
@@ -73,7 +86,7 @@ class Curves:
         if not points:
             return waiting
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.parent.mkdir(exist_ok=True)  # never the run folder: a disk may be unmounted for a while
             append_bytes(self._path, waiting + b"".join(map(encode.point, points)))
         except OSError as error:
             self._points.extendleft(reversed(points[-(POINTS_KEPT - len(self._points)) :]))

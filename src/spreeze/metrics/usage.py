@@ -48,7 +48,7 @@ class Usage:
             try:
                 process = self._processes.get(pid) or psutil.Process(pid)
                 times, memory = process.cpu_times(), process.memory_info()
-            except psutil.Error:  # gone, or a zombie
+            except (psutil.Error, OSError):  # gone, or a zombie; or no descriptor is left to look
                 self._processes.pop(pid, None)
                 continue
             self._processes[pid] = process

@@ -11,6 +11,7 @@ from typing import Any
 
 from spreeze.board import Board
 from spreeze.metrics.display import make_display
+from spreeze.metrics.evaluations import Evaluations
 from spreeze.metrics.figures import Figures
 from spreeze.metrics.lines import LineTail
 from spreeze.metrics.recorder import Recorder
@@ -35,8 +36,8 @@ class Books:
         self.recorder = Recorder(run_dir, started_s)
         self._figures = Figures(board, started_s)
         self._usage = Usage(self._config.device, started_s, visible_gpus)
-        self._evaluations = LineTail(run_dir / "eval.jsonl")
-        self._evals: list[dict[str, Any]] = []
+        self._new_evaluations = LineTail(run_dir / "eval.jsonl")
+        self._evaluations = Evaluations()
         self._display = make_display(quiet, sys.stderr)
         self._metrics_due = time.monotonic() + METRICS_EVERY_S
 
@@ -60,7 +61,7 @@ class Books:
     def keep(self, crew: Crew) -> None:
         """Evaluations as they come, figures when they are due."""
         now = time.monotonic()
-        if self._board.section("evaluator").get("evaluations") > len(self._evals):
+        if self._board.section("evaluator").get("evaluations") > self._evaluations.count:
             self._take_evaluations()
         if now >= self._metrics_due:
             self._metrics_due = max(self._metrics_due + METRICS_EVERY_S, now)
@@ -82,8 +83,8 @@ class Books:
         return (time.monotonic_ns() - self._started_ns) / 1e9
 
     def _take_evaluations(self) -> None:
-        for record in self._evaluations.read_new():
-            self._evals.append(record)
+        for record in self._new_evaluations.read_new():
+            self._evaluations.add(record)
             self.recorder.evaluation(record)
 
     def _write_metrics(self, now: float, crew: Crew) -> None:
@@ -92,11 +93,10 @@ class Books:
         record = self._figures.read(now, int(self._config.envs_per_sampler), crew.restarts(), usage)
         record["roles"] = {role.name: role.state for role in roles}
         self.recorder.metrics(record)
-        self._display.show(record, roles, self._evals, self.recorder.last_event)
+        self._display.show(record, roles, self._evaluations.curve, self.recorder.last_event)
 
     def _summary(self, crew: Crew, end: End) -> dict[str, Any]:
         learner, evaluator = self._board.section("learner"), self._board.section("evaluator")
-        returns = [record["return_mean"] for record in self._evals]
         solved_ns = evaluator.get("solved_ns")
         return {
             "env": self._env_id,
@@ -114,8 +114,8 @@ class Books:
             "samplers": self._board.active_samplers(),
             "envs_per_sampler": self._config.envs_per_sampler,
             **self._figures.steady(),
-            "best_return": max(returns, default=None),
-            "final_return": returns[-1] if returns else None,
+            "best_return": self._evaluations.best_return,
+            "final_return": self._evaluations.final_return,
             "restarts": crew.restarts(),
             "lost_rows": self._figures.lost_rows(),
             "run_dir": str(self._run_dir),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import sys
 import traceback
 from pathlib import Path
+from typing import Any
 
 from spreeze.board import Life, role_kind
 from spreeze.roles.job import Job, read_job
@@ -16,6 +18,7 @@ from spreeze.runtime import topology
 
 def main(role: str, job_fd: int) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor hears Ctrl-C and stops everybody in order
+    sys.stdout = sys.stderr = _lenient_stream(sys.stderr.fileno())
     job = read_job(job_fd)
     _die_with_parent(role, job.parent_pid)
     try:
@@ -44,6 +47,22 @@ def _run(job: Job) -> None:
         evaluator.run(job, topology.open_evaluator_links(job.wiring, board, job.run_dir, count), life)
     else:
         raise ValueError(f"{job.role!r} is not a role that runs as a process")
+
+
+class _LenientFile(io.FileIO):
+    """What is printed goes into log.txt. A full disk loses the words, and neither the role that says that the disk is
+    full nor a simulator that chats breaks over them."""
+
+    def write(self, data: Any) -> int:
+        with contextlib.suppress(OSError):
+            super().write(data)
+        return len(data)
+
+
+def _lenient_stream(fd: int) -> io.TextIOWrapper:
+    raw = _LenientFile(fd, "w", closefd=False)
+    # no buffer between: what a killed role said last has been written
+    return io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", write_through=True)  # type: ignore[type-var, unused-ignore]
 
 
 def _die_with_parent(role: str, parent_pid: int) -> None:

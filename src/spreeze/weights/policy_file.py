@@ -29,7 +29,7 @@ def save_policy(run_dir: Path, policy: PolicySpec, env: EnvSpec, flat: np.ndarra
     from safetensors.numpy import save
 
     path = run_dir / POLICY_FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(exist_ok=True)
     metadata = {
         "policy": json.dumps(policy.as_json()),
         "env": json.dumps(env.as_json()),

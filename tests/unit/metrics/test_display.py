@@ -216,6 +216,25 @@ def test_a_reader_that_went_away_ends_the_display_only() -> None:
         stream.close()
 
 
+class FullDisk(io.StringIO):
+    full = True
+
+    def write(self, text: str) -> int:
+        if self.full:
+            raise OSError(28, "No space left on device")
+        return super().write(text)
+
+
+def test_output_into_a_file_comes_back_when_the_disk_has_room_again() -> None:
+    stream = FullDisk()
+    display = make_display(quiet=False, stream=stream)
+    display.open(HEADER)
+    display.show(RECORD, ROLES, EVALS, EVENT)
+    stream.full = False
+    display.close(SUMMARY)
+    assert "run folder" in stream.getvalue()
+
+
 PROGRAM = """
 import sys
 from spreeze.metrics.display import make_display

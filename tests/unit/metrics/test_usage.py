@@ -119,3 +119,15 @@ def test_no_gpu_is_no_error() -> None:
     time.sleep(0.05)
     assert watch.latest([1]) == (None, None)
     watch.close()
+
+
+def test_without_a_descriptor_there_are_no_readings_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    usage = Usage("cpu", 0.0, visible_gpus=lambda visible, uuids: [])
+    monkeypatch.setattr("psutil.Process", refuse)
+    reading = usage.read(1.0, [os.getpid()])
+    assert (reading["cpu_pct"], reading["rss_bytes"]) == (0.0, 0)
+    monkeypatch.undo()
+    assert usage.read(2.0, [os.getpid()])["rss_bytes"] > 0
