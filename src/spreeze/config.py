@@ -189,8 +189,11 @@ class RunConfig:
         "two devices: exact, the numbers of one; or pipelined, both at work at once, the critics' advice an update old",
     )
     env_backend: str = setting(AUTO, one_of(AUTO, "gymnasium", "envpool"), "the engine that steps the environments")
-    experience: str = setting(
-        "ring", one_of("ring", "pool", "queue", "pipe"), "the way of experience to the learner", built=("ring",)
+    experience: str = setting("ring", one_of("ring", "pool", "queue", "pipe"), "the way of experience to the learner")
+    schedule: str = setting(
+        "asynchronous",
+        one_of("asynchronous", "synchronous"),
+        "synchronous: sample, then update, in turn, as a baseline; --replay-ratio free is then one update an env step",
     )
     weights: str = setting("ssd", one_of("ssd", "memory"), "the way of weights to the other roles")
     precision: str = setting(AUTO, one_of(AUTO, "float32", "bfloat16"), "number format of the products in an update")

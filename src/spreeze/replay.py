@@ -36,7 +36,7 @@ class Side(NamedTuple):
 
 
 class Replay:
-    """`counted`: the same seed draws the same rows on every kind of device."""
+    """`counted`: the same seed draws the same rows on every kind of device. `rows`: memory that there is already."""
 
     def __init__(
         self,
@@ -45,13 +45,14 @@ class Replay:
         device: torch.device | str = "cpu",
         seed: int = 0,
         counted: bool = False,
+        rows: Tensor | None = None,
     ) -> None:
         self.layout = layout
         self.capacity = capacity
         self.device = torch.device(device)
         self._counted = CountedNumbers(self.device, seed) if counted else None
         self.generator: Any = self._counted or torch.Generator(self.device).manual_seed(seed)
-        self.rows = torch.zeros(capacity, layout.row_size, device=self.device)
+        self.rows = torch.zeros(capacity, layout.row_size, device=self.device) if rows is None else rows
         self.size = 0  # rows that hold data
         self.total = 0  # rows ever extended; the next one goes to total % capacity
         # the same size where a captured graph can read it

@@ -116,6 +116,11 @@ def resolve(config: RunConfig, spec: EnvSpec, machine: Machine, backend: Choice)
     if two and two.actor:
         check_device(two.actor, machine, "--actor-device")
     on_gpu = on_cpu == 0
+    if config.experience == "pool" and (two or device != "cpu"):
+        raise ConfigError(
+            "--experience pool: updates draw from the memory that samplers write, which only one CPU place can do; "
+            f"here they are computed on {device if not two else 'two devices'}. Use --experience ring or --device cpu"
+        )
     env_backend = settle("env_backend", backend)
     learner_threads = settle("learner_threads", choose_learner_threads(on_gpu, machine.cores, on_cpu))
     samplers = settle("samplers", choose_samplers(machine.cores, learner_threads * max(1, on_cpu)))

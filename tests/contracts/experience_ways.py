@@ -3,46 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from spreeze.experience.ring import RingReceiver, RingSender, RingShape, make_ring_block, ring_shape
-from spreeze.memory import SharedBlock
+from spreeze.experience.link import Channel, Demand
+from spreeze.experience.ways import WAYS, make_channel, open_sender
 
-
-class Channel(Protocol):
-    """One way with its writers, held by the process that reads."""
-
-    def sender(self, writer: int) -> Any: ...  # in this process
-    def receiver(self) -> Any: ...
-    def wiring(self, writer: int) -> dict[str, Any]: ...  # JSON, for open_sender in a child that inherits...
-    def descriptors(self, writer: int) -> list[int]: ...  # ...these
+BOUNDED_IN_ROWS = ("pool", "ring")  # the others are full when the kernel's buffer is
+COPIED_IN_PARTS = ("pool", "ring")  # the others hand a block over in one system call
 
 
 @dataclass(frozen=True)
-class RingChannel:
-    blocks: list[SharedBlock]
-    shape: RingShape
+class Opened:
+    """One way with its writers, held by the process that reads."""
+
+    way: str
+    channel: Channel
 
     @staticmethod
-    def make(writers: int, row_size: int, block_rows: int, row_capacity: int) -> RingChannel:
-        shape = ring_shape(row_size, block_rows, row_capacity)
-        return RingChannel([make_ring_block(f"test-{writer}", shape) for writer in range(writers)], shape)
+    def make(way: str, writers: int, row_size: int, block_rows: int, row_capacity: int) -> Opened:
+        kept_rows = writers * (row_capacity + 3)  # a pool wraps around after rows that are no multiple of a block
+        return Opened(way, make_channel(way, Demand(row_size, writers, block_rows, row_capacity, kept_rows)))
 
-    def sender(self, writer: int) -> RingSender:
-        return RingSender(self.blocks[writer], self.shape)
+    def sender(self, writer: int) -> Any:
+        return self.channel.sender(writer)
 
-    def receiver(self) -> RingReceiver:
-        return RingReceiver(self.blocks, self.shape)
+    def receiver(self) -> Any:
+        return self.channel.receiver()
 
     def wiring(self, writer: int) -> dict[str, Any]:
-        return {"fd": self.blocks[writer].fd, "size_bytes": self.blocks[writer].size_bytes, "shape": list(self.shape)}
+        return self.channel.sender_wiring(writer)
 
     def descriptors(self, writer: int) -> list[int]:
-        return [self.blocks[writer].fd]
-
-    @staticmethod
-    def open_sender(wiring: dict[str, Any]) -> RingSender:
-        return RingSender(SharedBlock(wiring["fd"], wiring["size_bytes"]), RingShape(*wiring["shape"]))
+        return self.channel.sender_wiring(writer)["fds"]
 
 
-WAYS: dict[str, Any] = {"ring": RingChannel}
+__all__ = ["BOUNDED_IN_ROWS", "COPIED_IN_PARTS", "WAYS", "Opened", "open_sender"]

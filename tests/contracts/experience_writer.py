@@ -1,7 +1,7 @@
 """A writer process of the experience contract: sends self-proving rows until it has sent enough or is killed.
 
 Its argument is JSON: way, wiring, writer, life, most_rows, block_rows, row_size, die_at_touch, and the descriptor of a
-shared cell in which it counts the rows that `send` has taken.
+shared cells: in its first it counts the rows that `send` has taken, in its second how often it was refused.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import time
 from typing import Any
 
 import numpy as np
-from experience_ways import WAYS
+from experience_ways import open_sender
 from row_proof import make_rows
 
-from spreeze.experience.ring import Stamp
+from spreeze.experience.link import Stamp
 from spreeze.memory import SharedBlock
 
 
@@ -35,8 +35,8 @@ class DiesWhenTouched(np.ndarray):
 
 
 def main(told: dict[str, Any]) -> None:
-    sender = WAYS[told["way"]].open_sender(told["wiring"])
-    cells = SharedBlock(told["told_fd"], told["told_bytes"]).array(np.int64, (told["told_bytes"] // 8,))
+    sender = open_sender(told["way"], told["wiring"])
+    cells = SharedBlock(told["told_fd"], told["told_bytes"]).array(np.int64, (told["told_bytes"] // 16, 2))
     sizes = random.Random(f"{told['writer']}.{told['life']}")
     sent = 0
     while sent < told["most_rows"]:
@@ -46,9 +46,10 @@ def main(told: dict[str, Any]) -> None:
             rows = rows.view(DiesWhenTouched)
             rows.touches_left = told["die_at_touch"]
         while not sender.send(rows, Stamp(sent + 1, sent, told["life"]), stepped_ns=sent):
+            cells[told["writer"], 1] += 1
             time.sleep(0)
         sent += count
-        cells[told["writer"]] = sent
+        cells[told["writer"], 0] = sent
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What every way of experience promises: what `send` took comes out whole, once and in order; nothing else comes out.
 
-A new way is tested by naming it in experience_ways.WAYS.
+A new way is tested by naming it in spreeze.experience.ways.
 """
 
 from __future__ import annotations
@@ -18,24 +18,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from experience_ways import WAYS
+from experience_ways import BOUNDED_IN_ROWS, COPIED_IN_PARTS, WAYS, Opened
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from row_proof import ROW_SIZE, Account, make_rows, next_sequence
 
-from spreeze.errors import ExperienceError
-from spreeze.experience.ring import (
-    PUBLISHED_NS,
-    ROW_END,
-    STEPPED_NS,
-    UPDATES,
-    VERSION,
-    RingReceiver,
-    RingSender,
-    RingShape,
-    Stamp,
-    make_ring_block,
-)
+from spreeze.errors import ConfigError, ExperienceError
+from spreeze.experience.link import PUBLISHED_NS, ROW_END, STEPPED_NS, UPDATES, VERSION, Stamp
+from spreeze.experience.ring import RingReceiver, RingSender, RingShape, make_ring_block
 from spreeze.memory import SharedBlock
 
 WITHIN_S = 60.0  # a test that would wait for ever fails instead
@@ -53,8 +43,8 @@ class Writers:
 
     def __init__(self, way: str, channel: Any, writers: int, block_rows: int, row_size: int = ROW_SIZE) -> None:
         self._way, self._channel, self._block_rows, self._row_size = way, channel, block_rows, row_size
-        self._told = SharedBlock.create("told", 8 * writers, poison=False)
-        self.sent = self._told.array(np.int64, (writers,))
+        self._told = SharedBlock.create("told", 16 * writers, poison=False)
+        self.sent, self.refused = self._told.array(np.int64, (writers, 2)).T
         self.running: list[subprocess.Popen] = []
 
     def start(self, writer: int, most_rows: int, life: int = 0, die_at_touch: int = 0) -> subprocess.Popen:
@@ -109,13 +99,13 @@ def everything(receiver: Any, row_size: int = ROW_SIZE) -> np.ndarray:
 
 
 def test_an_unused_channel_gives_nothing(way: str) -> None:
-    drained = WAYS[way].make(2, ROW_SIZE, 4, 16).receiver().drain(np.zeros((8, ROW_SIZE), np.float32))
+    drained = Opened.make(way, 2, ROW_SIZE, 4, 16).receiver().drain(np.zeros((8, ROW_SIZE), np.float32))
     assert drained.rows == 0
     assert drained.announcements.shape == (0, 5)
 
 
 def test_blocks_come_out_with_what_was_said_about_them(way: str) -> None:
-    channel = WAYS[way].make(1, ROW_SIZE, 4, 16)
+    channel = Opened.make(way, 1, ROW_SIZE, 4, 16)
     sender, receiver = channel.sender(0), channel.receiver()
     assert sender.send(make_rows(0, 0, 0, 3), Stamp(11, 12, 13), stepped_ns=14)
     assert sender.send(make_rows(0, 0, 3, 1), Stamp(21, 22, 23), stepped_ns=24)
@@ -131,7 +121,7 @@ def test_blocks_come_out_with_what_was_said_about_them(way: str) -> None:
 
 
 def test_a_full_channel_refuses_and_loses_nothing(way: str) -> None:
-    channel = WAYS[way].make(1, ROW_SIZE, 4, 16)
+    channel = Opened.make(way, 1, ROW_SIZE, 4, 16)
     sender, receiver = channel.sender(0), channel.receiver()
     sent = 0
     while sender.send(make_rows(0, 0, sent, 3), STAMP, 0):
@@ -145,7 +135,7 @@ def test_a_full_channel_refuses_and_loses_nothing(way: str) -> None:
 
 
 def test_only_whole_blocks_are_drained_into_little_room(way: str) -> None:
-    channel = WAYS[way].make(1, ROW_SIZE, 4, 16)
+    channel = Opened.make(way, 1, ROW_SIZE, 4, 16)
     sender, receiver = channel.sender(0), channel.receiver()
     for first, count in ((0, 4), (4, 2), (6, 3)):
         assert sender.send(make_rows(0, 0, first, count), STAMP, 0)
@@ -160,7 +150,7 @@ def test_only_whole_blocks_are_drained_into_little_room(way: str) -> None:
 
 
 def test_an_impossible_block_is_refused_by_name(way: str) -> None:
-    channel = WAYS[way].make(1, ROW_SIZE, 4, 16)
+    channel = Opened.make(way, 1, ROW_SIZE, 4, 16)
     for count in (0, 17):
         with pytest.raises(ExperienceError, match=f"a block of {count} rows"):
             channel.sender(0).send(make_rows(0, 0, 0, count), STAMP, 0)
@@ -168,7 +158,7 @@ def test_an_impossible_block_is_refused_by_name(way: str) -> None:
 
 
 def test_a_busy_writer_does_not_shut_out_the_others(way: str) -> None:
-    channel = WAYS[way].make(3, ROW_SIZE, 4, 16)
+    channel = Opened.make(way, 3, ROW_SIZE, 4, 16)
     senders, receiver, account = [channel.sender(k) for k in range(3)], channel.receiver(), Account()
     into = np.zeros((4, ROW_SIZE), np.float32)  # room for one writer's block at a time
     sent = [0, 0, 0]
@@ -266,12 +256,18 @@ def test_a_ring_that_somebody_else_wrote_to_is_noticed() -> None:
         receiver.drain(np.zeros((8, ROW_SIZE), np.float32))
 
 
+def test_a_block_that_is_no_message_is_refused_before_a_run() -> None:
+    for way in ("pipe", "queue"):
+        with pytest.raises(ConfigError, match=f"--experience {way}: a block of 40000000 rows"):
+            Opened.make(way, 1, ROW_SIZE, 40_000_000, 16)
+
+
 # --- many writers, in processes of their own ----------------------------------------------------------------------
 
 
 def test_many_processes_wrap_around_a_small_channel(way: str, start_writers: Callable[..., Writers]) -> None:
     writers, most_rows, block_rows = 3, 20_000, 13
-    channel = WAYS[way].make(writers, ROW_SIZE, block_rows, 4 * block_rows + 1)
+    channel = Opened.make(way, writers, ROW_SIZE, block_rows, 4 * block_rows + 1)
     started = start_writers(way, channel, writers, block_rows)
     receiver, account = channel.receiver(), Account()
     for writer in range(writers):
@@ -284,25 +280,29 @@ def test_many_processes_wrap_around_a_small_channel(way: str, start_writers: Cal
 
 def test_a_slow_reader_makes_writers_wait(way: str, start_writers: Callable[..., Writers]) -> None:
     """The reader takes nothing until the writer cannot go on, again and again."""
-    channel = WAYS[way].make(1, ROW_SIZE, 5, 23)
-    started = start_writers(way, channel, 1, 5)
-    receiver, account, into = channel.receiver(), Account(), np.zeros((23, ROW_SIZE), np.float32)
-    started.start(0, most_rows=400)
+    row_size, most_rows = 512, 600
+    channel = Opened.make(way, 1, row_size, 5, 23)
+    started = start_writers(way, channel, 1, 5, row_size)
+    receiver, account, into = channel.receiver(), Account(), np.zeros((2_000, row_size), np.float32)
+    writer = started.start(0, most_rows)
     deadline = time.monotonic() + WITHIN_S
-    while account.received.get((0, 0), 0) < 400:
-        assert time.monotonic() < deadline
-        before = account.received.get((0, 0), 0)
-        while started.sent[0] < min(400, before + 19):  # the most that surely fit: 23 less an unlucky block's rest
+    for _ in range(6):
+        refused, before = started.refused[0], account.received.get((0, 0), 0)
+        while started.refused[0] == refused:
             assert time.monotonic() < deadline
-        assert started.sent[0] <= before + 23
+            assert writer.poll() is None, "it was never refused"
+        if way in BOUNDED_IN_ROWS:
+            assert before + 19 <= started.sent[0] <= before + 23  # 23 less an unlucky block's rest
         drained = receiver.drain(into)
         account.take(into[: drained.rows], drained.announcements[:, ROW_END].tolist())
+    drain_until(receiver, into, account, lambda: account.received[0, 0] == most_rows)
 
 
+@pytest.mark.parametrize("way", COPIED_IN_PARTS, indirect=True)
 @pytest.mark.parametrize("touch", [1, 2])
 def test_a_writer_killed_half_way_through_a_block(way: str, touch: int, start_writers: Callable[..., Writers]) -> None:
     """A block that crosses the end of the memory is copied in two parts: the writer dies before or between."""
-    channel = WAYS[way].make(1, ROW_SIZE, 13, 4 * 13 + 1)
+    channel = Opened.make(way, 1, ROW_SIZE, 13, 4 * 13 + 1)
     started = start_writers(way, channel, 1, 13)
     receiver, account, into = channel.receiver(), Account(), np.zeros((99, ROW_SIZE), np.float32)
     victim = started.start(0, most_rows=10_000, die_at_touch=touch)
@@ -317,8 +317,8 @@ def test_a_writer_killed_half_way_through_a_block(way: str, touch: int, start_wr
 
 def test_killed_writers_lose_and_double_nothing(way: str, start_writers: Callable[..., Writers]) -> None:
     """Blocks of 100 KB, so that most of a writer's time is spent inside a copy."""
-    writers, block_rows, row_size, lives = 2, 200, 128, 6
-    channel = WAYS[way].make(writers, row_size, block_rows, 5 * block_rows + 3)
+    writers, block_rows, row_size, lives = 2, 200, 128, 6 if way == "ring" else 3
+    channel = Opened.make(way, writers, row_size, block_rows, 5 * block_rows + 3)
     started = start_writers(way, channel, writers, block_rows, row_size)
     receiver, account = channel.receiver(), Account()
     into = np.zeros((4 * block_rows, row_size), np.float32)

@@ -21,7 +21,8 @@ from spreeze.envs.counting_env import check_rows, episode_length, instances, pla
 from spreeze.envs.registry import probe
 from spreeze.envs.seeds import env_seed, role_seed
 from spreeze.envs.source import EnvSource
-from spreeze.experience.ring import ROW_END, VERSION, RingReceiver
+from spreeze.experience.link import ROW_END, VERSION
+from spreeze.experience.ring import RingChannel, RingReceiver, waiting_rows
 from spreeze.roles.job import Job
 from spreeze.runtime.process import Child
 from spreeze.runtime.topology import connect
@@ -145,7 +146,9 @@ class Samplers:
         self.run_dir, self.row_size = run_dir, layout_of(spec).row_size
         policy = PolicySpec("tanh_gaussian", spec.obs_size, spec.action_size, (8,))
         num_envs, n_step = int(self.config.envs_per_sampler), self.config.n_step
-        self.topology = connect(layout_of(spec), count, num_envs, n_step, "ssd", policy.weight_count)
+        self.topology = connect(
+            layout_of(spec), count, num_envs, n_step, "ssd", policy.weight_count, self.config.experience, 100_000
+        )
         self.board = self.topology.board
         self._job = {
             "config": self.config, "env": source, "env_spec": spec, "policy": policy, "run_dir": run_dir,
@@ -155,8 +158,12 @@ class Samplers:
         self._learner.set("env_steps_permitted", 2**62)
         self._publisher = SsdPublisher(run_dir, lambda version: self._learner.set("weights_version", version))
         self._flat = np.zeros(policy.weight_count, np.float32)
-        self._readers = [RingReceiver([ring], self.topology.shape) for ring in self.topology.rings]
-        self._into = np.zeros((self.topology.shape.row_capacity, self.row_size), np.float32)
+        channel = self.topology.experience
+        self._readers: list[Any] = [channel.receiver()]
+        if isinstance(channel, RingChannel):  # the rows of each sampler by themselves
+            self._readers = [RingReceiver([ring], channel.shape) for ring in channel.blocks]
+        assert len(self._readers) == count
+        self._into = np.zeros((waiting_rows(layout_of(spec), num_envs * n_step), self.row_size), np.float32)
         self.children: dict[int, Child] = {}
         self.versions_seen = [0] * count
 

@@ -88,6 +88,26 @@ def test_a_run_to_its_limit_of_steps(start: Callable[..., Run]) -> None:
     run.assert_nobody_left()
 
 
+@pytest.mark.parametrize("way", ["pool", "queue", "pipe"])
+def test_a_run_with_another_way_of_experience(start: Callable[..., Run], way: str) -> None:
+    run = start(steps=800, replay_ratio=8, experience=way, device="cpu", samplers=2)
+    assert run.wait_end() == 0, run.stderr.read_text()
+    summary = run.summary()
+    assert_exact_ratio(summary, 8, SMALL["learning_starts"])
+    assert (summary["status"], summary["lost_rows"]) == ("finished", 0)
+    assert set(summary["restarts"].values()) == {0}
+    run.assert_nobody_left()
+
+
+def test_a_synchronous_run_holds_its_ratio(start: Callable[..., Run]) -> None:
+    run = start(steps=600, replay_ratio=8, schedule="synchronous")
+    assert run.wait_end() == 0, run.stderr.read_text()
+    summary = run.summary()
+    assert_exact_ratio(summary, 8, SMALL["learning_starts"])
+    assert summary["env_steps"] <= 600 + SMALL["envs_per_sampler"]  # nobody sampled ahead
+    run.assert_nobody_left()
+
+
 def test_a_run_that_is_stopped_before_any_evaluation_leaves_a_policy(start: Callable[..., Run]) -> None:
     run = start(learning_starts=5_000_000, replay_size=5_000_000)
     wait_for("env steps", lambda: run.lines("metrics.jsonl")[-1:] and run.lines("metrics.jsonl")[-1]["env_steps"] > 0)

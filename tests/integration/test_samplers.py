@@ -55,12 +55,28 @@ def test_samplers_killed_at_random_moments(start: Callable[..., Samplers]) -> No
     assert all(min(account.rows_of_life) > 0 for account in accounts)
 
 
+@pytest.mark.parametrize("way", ["pool", "queue", "pipe"])
+def test_a_killed_sampler_on_another_way(start: Callable[..., Samplers], way: str) -> None:
+    samplers, lives = start(COUNTING, 1, experience=way), 3
+    account = Account(samplers, 0)
+    for life in range(lives):
+        account.new_life()
+        samplers.start(0)
+        samplers.publish()
+        account.drain_until(1_500)
+        samplers.kill(0)
+        while account.drain():
+            pass
+        told = samplers.board.section("sampler-0").get("env_steps")
+        assert told <= sum(account.rows_of_life) <= told + (life + 1) * int(samplers.config.envs_per_sampler)
+
+
 def test_samplers_wait_for_a_slow_reader_and_go_on(start: Callable[..., Samplers]) -> None:
     samplers = start(COUNTING, 1)
     account, section = Account(samplers, 0), samplers.board.section("sampler-0")
     account.new_life()
     samplers.start(0)
-    capacity = samplers.topology.shape.row_capacity
+    capacity = samplers.topology.experience.shape.row_capacity
     wait_for("a full ring", lambda: section.get("env_steps") > capacity - 8)
     account.drain()
     assert section.get("env_steps") <= capacity + account.rows_of_life[0]

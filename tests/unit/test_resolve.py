@@ -89,6 +89,13 @@ def test_a_gpu_that_is_not_there_is_refused(gpus: int) -> None:
         resolved(machine(gpus=gpus), device="cuda:1")
 
 
+@pytest.mark.parametrize("places", [{"device": "cuda:0"}, {"actor_device": "cpu", "critic_device": "cpu"}])
+def test_a_pool_is_refused_where_updates_cannot_draw_from_it(places: dict) -> None:
+    with pytest.raises(ConfigError, match=r"--experience pool: .*(two devices|cuda:0)"):
+        resolved(machine(gpus=1), experience="pool", **places)
+    assert resolved(experience="pool").config.experience == "pool"
+
+
 def test_a_gpu_that_torch_cannot_use_is_refused() -> None:
     with pytest.raises(ConfigError, match="built for the CPU alone"):
         resolved(machine(gpus=1, torch="2.13.0+cpu"), device="cuda:0")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from spreeze.bench.helper import Handler, serve
-from spreeze.experience.ring import RingSender, Stamp
+from spreeze.experience.link import Sender, Stamp
 from spreeze.runtime.topology import open_board, open_sampler_links
 
 BLOCKS_IN_TABLE = 32
@@ -28,7 +28,7 @@ def make_table(block: int, row_size: int) -> np.ndarray:
 
 
 class RowWriter:
-    def __init__(self, sender: RingSender, block: int, row_size: int) -> None:
+    def __init__(self, sender: Sender, block: int, row_size: int) -> None:
         table = make_table(block, row_size)
         self._sender = sender
         self._row_count = block

@@ -18,7 +18,7 @@ from spreeze.bench.stepper import WARM_UP_SHARE
 from spreeze.board import STOP_ALL
 from spreeze.envs.source import EnvSource
 from spreeze.errors import SpreezeError
-from spreeze.experience.ring import RingReceiver
+from spreeze.experience.packing import block_rows
 from spreeze.learner.pacing import UNBOUNDED
 from spreeze.resolve import Resolved
 from spreeze.roles.job import Job
@@ -37,12 +37,14 @@ _END_WITHIN_S = 5.0
 class SamplerRoles:
     """Stopped between windows by the operating system, so that they cost nothing while something else is measured."""
 
-    def __init__(self, topology: Topology, children: list[Child], run_dir: Path) -> None:
+    def __init__(
+        self, topology: Topology, children: list[Child], run_dir: Path, row_size: int, block_rows: int
+    ) -> None:
         self._children = children
         self._run_dir = run_dir
         self._board = topology.board
-        self._receiver = RingReceiver(topology.rings, topology.shape)
-        self._rows = np.zeros((max(_READER_ROWS, topology.shape.row_capacity), topology.shape.row_size), np.float32)
+        self._receiver = topology.experience.receiver()
+        self._rows = np.zeros((max(_READER_ROWS, 2 * block_rows), row_size), np.float32)
 
     def wait_until_acting(self) -> None:
         """With the published weights; then they are stopped."""
@@ -109,7 +111,8 @@ def sampler_roles(env_id: str, resolved: Resolved, run_dir: Path) -> Iterator[Sa
         fresh_weights(policy), WeightsStamp(1, 0, time.monotonic_ns())
     )
     children: list[Child] = []
-    roles = SamplerRoles(topology, children, run_dir)
+    most = block_rows(int(config.envs_per_sampler), config.n_step)
+    roles = SamplerRoles(topology, children, run_dir, layout.row_size, most)
     try:
         for role in (f"sampler-{k}" for k in range(samplers)):
             children.append(Child(_job(role, env_id, resolved, policy, topology, run_dir), threads=1))

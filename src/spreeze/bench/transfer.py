@@ -33,7 +33,7 @@ from spreeze.bench.row_writer import BLOCKS_IN_TABLE
 from spreeze.bench.windows import LEAST_WINDOWS, Windows, document
 from spreeze.config import one_of, or_none, or_word, positive, setting, whole
 from spreeze.errors import ConfigError, ExperienceError
-from spreeze.experience.ring import STEPPED_NS, Drained, RingReceiver
+from spreeze.experience.link import STEPPED_NS, Drained, Receiver
 from spreeze.runtime.topology import connect, wired_descriptors
 from spreeze.spec import Layout
 
@@ -110,7 +110,7 @@ class Reader:
     """Drains the rings and looks at what comes. With one writer the order of rows is checked as well: with several a
     drain holds pieces of all of them, and only whole pieces can be told apart."""
 
-    def __init__(self, receiver: RingReceiver, writers: int, block: int, row_size: int) -> None:
+    def __init__(self, receiver: Receiver, writers: int, block: int, row_size: int) -> None:
         self._receiver = receiver
         self._ordered = writers == 1
         self._table_rows = BLOCKS_IN_TABLE * block
@@ -197,8 +197,7 @@ def _writers(options: TransferOptions, folder: Path) -> Iterator[tuple[list[Help
             helpers.append(Helper("spreeze.bench.row_writer", setup, log, wired_descriptors(wiring)))
         for helper in helpers:
             helper.answer()
-        receiver = RingReceiver(topology.rings, topology.shape)
-        yield helpers, Reader(receiver, options.writers, options.block, layout.row_size)
+        yield helpers, Reader(topology.experience.receiver(), options.writers, options.block, layout.row_size)
     finally:
         for helper in helpers:
             helper.close()

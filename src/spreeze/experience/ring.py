@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spreeze.errors import ExperienceError
+from spreeze.experience.link import ROW_END, Demand, Drained, InTurn, Stamp, Wiring, refused_block
 from spreeze.memory import SharedBlock, fence
 from spreeze.spec import Layout
 
@@ -30,15 +31,6 @@ _LINE = 64  # bytes of a cache line: head and tails never share one
 _HEAD, _BLOCK_TAIL, _ROW_TAIL = 0, _LINE // 8, _LINE // 8 + 1  # int64 cells
 _ANNOUNCEMENTS_AT = 2 * _LINE
 _ANNOUNCEMENT = struct.Struct("=5q")
-ROW_END, STEPPED_NS, VERSION, UPDATES, PUBLISHED_NS = range(5)  # columns of an announcement
-
-
-class Stamp(NamedTuple):
-    """Under which weights a block's rows were acted."""
-
-    version: int  # 0: random actions, before any weights
-    updates: int  # updates that these weights had seen
-    published_ns: int  # monotonic clock, the same in all processes of a machine
 
 
 class RingShape(NamedTuple):
@@ -55,20 +47,28 @@ class RingShape(NamedTuple):
         return self.rows_at + self.row_capacity * self.row_size * 4
 
 
-def make_ring_block(label: str, shape: RingShape) -> SharedBlock:
-    block = SharedBlock.create(label, shape.size_bytes)
+def make_ring_block(label: str, shape: RingShape, with_rows: bool = True) -> SharedBlock:
+    block = SharedBlock.create(label, shape.size_bytes if with_rows else shape.rows_at)
     block.array(np.int64, (_ANNOUNCEMENTS_AT // 8,))[:] = 0  # poison everywhere but in the counters
     return block
+
+
+def _rows_in(block: SharedBlock, shape: RingShape) -> np.ndarray:
+    return block.array(np.float32, (shape.row_capacity, shape.row_size), shape.rows_at)
 
 
 class RingSender:
     """The writing end. Only one process at a time holds it; a successor goes on behind the last announced block."""
 
-    def __init__(self, block: SharedBlock, shape: RingShape) -> None:
+    def __init__(
+        self, block: SharedBlock, shape: RingShape, rows: np.ndarray | None = None, room: int | None = None
+    ) -> None:
+        """`rows`: where they lie, if not in the block; `room`: rows that may wait unread, if not as many as it has."""
         self._shape = shape
         self._cells = block.array(np.int64, (_ANNOUNCEMENTS_AT // 8,)).data
         self._announcements = block.array(np.uint8, (shape.slots * _ANNOUNCEMENT.size,), _ANNOUNCEMENTS_AT).data
-        self._rows = block.array(np.float32, (shape.row_capacity, shape.row_size), shape.rows_at)
+        self._rows = _rows_in(block, shape) if rows is None else rows
+        self._room = shape.row_capacity if room is None else room
         self._block_head: int = self._cells[_HEAD]
         self._row_head = 0
         if self._block_head:
@@ -77,13 +77,12 @@ class RingSender:
 
     def send(self, rows: np.ndarray, stamp: Stamp, stepped_ns: int) -> bool:
         """Copies rows (count, row_size) into the ring and announces them; False, and nothing done, when full."""
-        count = len(rows)
-        capacity = self._shape.row_capacity
-        if not 0 < count <= capacity:
-            raise ExperienceError(f"a block of {count} rows was sent; this ring takes 1 to {capacity}")
+        count, capacity = len(rows), self._shape.row_capacity
+        if not 0 < count <= self._room:
+            raise refused_block(count, self._room, "ring")
         cells = self._cells
         row_end = self._row_head + count
-        if row_end - cells[_ROW_TAIL] > capacity or self._block_head - cells[_BLOCK_TAIL] >= self._shape.slots:
+        if row_end - cells[_ROW_TAIL] > self._room or self._block_head - cells[_BLOCK_TAIL] >= self._shape.slots:
             return False
         start = self._row_head % capacity
         until_wrap = capacity - start
@@ -101,24 +100,27 @@ class RingSender:
         return True
 
 
-class Drained(NamedTuple):
-    rows: int
-    announcements: np.ndarray  # (blocks, 5) int64, columns as above; row_end is the block's count of rows here
-
-
-class _RingReader:
+class RingReader:
     """The reading end of one ring."""
 
-    def __init__(self, block: SharedBlock, shape: RingShape) -> None:
+    def __init__(self, block: SharedBlock, shape: RingShape, rows: np.ndarray | None = None) -> None:
         self._shape = shape
         self._cells = block.array(np.int64, (_ANNOUNCEMENTS_AT // 8,)).data
         self._announcements = block.array(np.int64, (shape.slots, 5), _ANNOUNCEMENTS_AT)
-        self._rows = block.array(np.float32, (shape.row_capacity, shape.row_size), shape.rows_at)
+        self._rows = _rows_in(block, shape) if rows is None else rows
         self._block_tail: int = self._cells[_BLOCK_TAIL]
         self._row_tail: int = self._cells[_ROW_TAIL]
 
     def drain(self, into: np.ndarray) -> Drained | None:
         """Copies as many whole blocks as are announced and fit; None when there is nothing to copy."""
+        drained = self.look(len(into))
+        if drained is not None:
+            self.copy(drained.rows, into)
+            self.release(drained)
+        return drained
+
+    def look(self, most_rows: int) -> Drained | None:
+        """The announced blocks that fit into `most_rows`. They stay where they are until they are released."""
         waiting = self._cells[_HEAD] - self._block_tail
         if waiting == 0:
             return None
@@ -126,8 +128,8 @@ class _RingReader:
         announcements = self._announced(waiting)
         row_ends = announcements[:, ROW_END]
         blocks, row_end = waiting, row_ends.item(-1)
-        if row_end - self._row_tail > len(into):
-            blocks = int(row_ends.searchsorted(self._row_tail + len(into), side="right"))
+        if row_end - self._row_tail > most_rows:
+            blocks = int(row_ends.searchsorted(self._row_tail + most_rows, side="right"))
             if blocks == 0:
                 return None
             announcements = announcements[:blocks]
@@ -138,16 +140,23 @@ class _RingReader:
                 f"a ring announces {count} rows in {blocks} blocks, it holds {self._shape.row_capacity}: "
                 "its memory was written by somebody else"
             )
-        self._copy(count, into)
         if blocks > 1:
             announcements[1:, ROW_END] -= announcements[:-1, ROW_END].copy()
         announcements[0, ROW_END] -= self._row_tail
+        return Drained(count, announcements)
+
+    def release(self, drained: Drained) -> None:
+        """From here on the writer may write over what was looked at."""
         fence()
-        self._row_tail = row_end
-        self._block_tail += blocks
+        self._row_tail += drained.rows
+        self._block_tail += len(drained.announcements)
         self._cells[_ROW_TAIL] = self._row_tail
         self._cells[_BLOCK_TAIL] = self._block_tail
-        return Drained(count, announcements)
+
+    @property
+    def rows_released(self) -> int:
+        """Since the ring was made."""
+        return self._row_tail
 
     def _announced(self, waiting: int) -> np.ndarray:
         """A copy of the unread announcements, oldest first."""
@@ -157,7 +166,8 @@ class _RingReader:
             return self._announcements[start : start + waiting].copy()
         return np.concatenate((self._announcements[start:], self._announcements[: waiting - until_wrap]))
 
-    def _copy(self, count: int, into: np.ndarray) -> None:
+    def copy(self, count: int, into: np.ndarray) -> None:
+        """The oldest unreleased rows."""
         start = self._row_tail % self._shape.row_capacity
         until_wrap = self._shape.row_capacity - start
         if count <= until_wrap:
@@ -167,29 +177,53 @@ class _RingReader:
             into[until_wrap:count] = self._rows[: count - until_wrap]
 
 
-class RingReceiver:
+class RingReceiver(InTurn):
     """All samplers' rings at their reading end."""
 
     def __init__(self, blocks: list[SharedBlock], shape: RingShape) -> None:
-        self._readers = [_RingReader(block, shape) for block in blocks]
-        self._next = 0
-
-    def drain(self, into: np.ndarray) -> Drained:
-        """Copies announced blocks of all rings into rows (up to len(into), row_size), every ring getting its turn at
-        being first."""
-        filled, parts = 0, []
-        count = len(self._readers)
-        for turn in range(count):
-            drained = self._readers[(self._next + turn) % count].drain(into[filled:])
-            if drained is not None:
-                filled += drained.rows
-                parts.append(drained.announcements)
-        self._next = (self._next + 1) % count
-        announcements = parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else _NO_ANNOUNCEMENTS
-        return Drained(filled, announcements)
+        super().__init__([RingReader(block, shape) for block in blocks])
 
 
-_NO_ANNOUNCEMENTS = np.zeros((0, 5), np.int64)
+class RingChannel:
+    """A ring for every sampler."""
+
+    def __init__(self, blocks: list[SharedBlock], shape: RingShape) -> None:
+        self.blocks = blocks
+        self.shape = shape
+
+    def sender(self, sampler: int) -> RingSender:
+        return RingSender(self.blocks[sampler], self.shape)
+
+    def receiver(self) -> RingReceiver:
+        return RingReceiver(self.blocks, self.shape)
+
+    def sender_wiring(self, sampler: int) -> Wiring:
+        return self._wiring([self.blocks[sampler]])
+
+    def receiver_wiring(self) -> Wiring:
+        return self._wiring(self.blocks)
+
+    def _wiring(self, blocks: list[SharedBlock]) -> Wiring:
+        return {"fds": [block.fd for block in blocks], "shape": list(self.shape)}
+
+    def close(self) -> None:
+        for block in self.blocks:
+            block.close_fd()
+
+
+def make_channel(demand: Demand) -> RingChannel:
+    shape = ring_shape(demand.row_size, demand.block_rows, demand.row_capacity)
+    return RingChannel([make_ring_block(f"ring-{k}", shape) for k in range(demand.samplers)], shape)
+
+
+def open_sender(wiring: Wiring) -> RingSender:
+    shape = RingShape(*wiring["shape"])
+    return RingSender(SharedBlock(wiring["fds"][0], shape.size_bytes), shape)
+
+
+def open_receiver(wiring: Wiring) -> RingReceiver:
+    shape = RingShape(*wiring["shape"])
+    return RingReceiver([SharedBlock(fd, shape.size_bytes) for fd in wiring["fds"]], shape)
 
 
 def ring_shape(row_size: int, block_rows: int, row_capacity: int) -> RingShape:
@@ -199,7 +233,11 @@ def ring_shape(row_size: int, block_rows: int, row_capacity: int) -> RingShape:
     return RingShape(row_size, capacity, slots=max(64, 4 * capacity // max(1, block_rows)))
 
 
+def waiting_rows(layout: Layout, block_rows: int) -> int:
+    """Rows of one sampler of a run that may wait."""
+    return min(RING_ROWS, max(RING_BYTES // layout.row_bytes, 8 * block_rows))
+
+
 def sampler_ring_shape(layout: Layout, block_rows: int) -> RingShape:
     """Of each sampler of a run."""
-    row_capacity = min(RING_ROWS, max(RING_BYTES // layout.row_bytes, 8 * block_rows))
-    return ring_shape(layout.row_size, block_rows, row_capacity)
+    return ring_shape(layout.row_size, block_rows, waiting_rows(layout, block_rows))

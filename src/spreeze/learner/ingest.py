@@ -19,7 +19,7 @@ import numpy.ma  # np.percentile imports it when it is first called, and descrip
 import torch
 
 from spreeze.board import Section
-from spreeze.experience.ring import PUBLISHED_NS, STEPPED_NS, UPDATES, VERSION, Drained, RingReceiver
+from spreeze.experience.link import PUBLISHED_NS, STEPPED_NS, UPDATES, VERSION, Drained, Receiver
 from spreeze.learner.paired_replay import PairedReplay
 from spreeze.replay import Replay, Side
 
@@ -28,30 +28,45 @@ _BUFFERS = 3  # one being filled, one being copied, one being placed
 _MS = 1e-6  # nanoseconds to milliseconds
 
 
-class Ingest:
-    """`poll` moves what is waiting, up to one staging buffer."""
+class Intake:
+    """`poll` lets waiting rows into replay, and counts them."""
 
-    def __init__(self, receiver: RingReceiver, replay: Replay | PairedReplay, block_rows: int) -> None:
-        self._receiver = receiver
-        rows = max(4 * block_rows, STAGING_BYTES // replay.layout.row_bytes)
-        self._staging = _Staging(rows, replay.layout.row_size, replay.sides)
+    def __init__(self) -> None:
         self.ages = Ages()
         self.env_steps = 0
         self.drains = 0
 
     def poll(self, updates: int) -> int:
         """Rows that entered replay."""
-        buffer = self._staging.free_buffer()
-        if buffer is None:
+        drained = self._bring()
+        if drained is None or drained.rows == 0:
             return 0
-        drained = self._receiver.drain(buffer)
-        if drained.rows == 0:
-            return 0
-        self._staging.place(drained.rows)
         self.ages.note(drained, updates, time.monotonic_ns())
         self.env_steps += drained.rows
         self.drains += 1
         return drained.rows
+
+    def _bring(self) -> Drained | None:
+        raise NotImplementedError
+
+
+class Ingest(Intake):
+    """Moves what is waiting, up to one staging buffer."""
+
+    def __init__(self, receiver: Receiver, replay: Replay | PairedReplay, block_rows: int) -> None:
+        super().__init__()
+        self._receiver = receiver
+        rows = max(4 * block_rows, STAGING_BYTES // replay.layout.row_bytes)
+        self._staging = _Staging(rows, replay.layout.row_size, replay.sides)
+
+    def _bring(self) -> Drained | None:
+        buffer = self._staging.free_buffer()
+        if buffer is None:
+            return None
+        drained = self._receiver.drain(buffer)
+        if drained.rows:
+            self._staging.place(drained.rows)
+        return drained
 
 
 class _Staging:

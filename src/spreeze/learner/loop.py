@@ -11,7 +11,7 @@ from spreeze.board import Life, Section
 from spreeze.config import RunConfig
 from spreeze.learner.checkpoint import save_checkpoint
 from spreeze.learner.graphs import Updates
-from spreeze.learner.ingest import Ingest
+from spreeze.learner.ingest import Intake
 from spreeze.learner.losses import Losses
 from spreeze.learner.pacing import Pacing
 from spreeze.learner.publishing import Publishing
@@ -28,7 +28,7 @@ class LearnerLoop:
         asked: Section,
         life: Life,
         pacing: Pacing,
-        ingest: Ingest,
+        ingest: Intake,
         updates: Updates,
         publishing: Publishing,
         losses: Losses,

@@ -14,13 +14,15 @@ from spreeze.algos.denormals import flush_denormals
 from spreeze.board import Life
 from spreeze.config import RunConfig
 from spreeze.experience.packing import block_rows
+from spreeze.experience.pool import PoolReceiver
 from spreeze.learner.graphs import Updates
 from spreeze.learner.guard import make_guarded
 from spreeze.learner.ingest import Ingest
 from spreeze.learner.loop import LearnerLoop
 from spreeze.learner.losses import Losses, halves_of
-from spreeze.learner.pacing import make_pacing
+from spreeze.learner.pacing import Pacing, make_pacing
 from spreeze.learner.paired_replay import PairedReplay
+from spreeze.learner.pool_replay import PoolIngest, PoolReplay
 from spreeze.learner.publishing import Publishing
 from spreeze.learner.two_places import make_split_updates, make_two_places
 from spreeze.replay import Replay
@@ -37,7 +39,9 @@ _LEAD_STEPS = 2
 def run(job: Job, links: LearnerLinks, life: Life) -> None:
     config, cells = job.config, links.board.section("learner")
     prepare_devices(config)
-    parts = make_parts(layout_of(job.env_spec), config, warn=lambda text: report_event(job, "warning", text))
+    layout = layout_of(job.env_spec)
+    pool = PoolReplay(layout, links.rows, config.seed) if isinstance(links.rows, PoolReceiver) else None
+    parts = make_parts(layout, config, lambda text: report_event(job, "warning", text), pool)
     algorithm = parts.algorithm
     report_event(job, "updates", parts.reason)
     rows_a_step = block_rows(int(config.envs_per_sampler), config.n_step)
@@ -46,11 +50,8 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
         cells,
         links.board.section("supervisor"),
         life,
-        pacing=make_pacing(
-            config.replay_ratio, config.learning_starts,
-            lead=_LEAD_STEPS * rows_a_step * int(config.samplers), steps=config.steps,
-        ),
-        ingest=Ingest(links.rows, parts.replay, rows_a_step),
+        pacing=choose_pacing(config, rows_a_step),
+        ingest=Ingest(links.rows, parts.replay, rows_a_step) if pool is None else PoolIngest(pool),
         updates=parts.updates,
         publishing=Publishing(
             links.weights, algorithm.policy_flat(), warn=lambda text: report_event(job, "warning", text)
@@ -65,6 +66,15 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
         save_policy(job.run_dir, job.policy, job.env_spec, flat, {"updates": loop.updates, "return_mean": None})
 
 
+def choose_pacing(config: RunConfig, rows_a_step: int) -> Pacing:
+    """In turn (`--schedule synchronous`), samplers are never ahead of replay, so that either they work or the learner
+    does; without a ratio one update an env step, as learners that work in turn have it."""
+    ratio, lead = config.replay_ratio, _LEAD_STEPS * rows_a_step * int(config.samplers)
+    if config.schedule == "synchronous":
+        ratio, lead = float(config.batch_size) if ratio == "free" else ratio, 0
+    return make_pacing(ratio, config.learning_starts, lead, config.steps)
+
+
 class Parts(NamedTuple):
     """What updates are made of, in one place or in two."""
 
@@ -74,12 +84,13 @@ class Parts(NamedTuple):
     reason: str  # which code computes them, and why
 
 
-def make_parts(layout: Layout, config: RunConfig, warn: Callable[[str], None]) -> Parts:
+def make_parts(layout: Layout, config: RunConfig, warn: Callable[[str], None], pool: PoolReplay | None = None) -> Parts:
+    """`pool`: the replay, where samplers write it."""
     if config.actor_device is not None:
         two = make_two_places(layout, config)
         return Parts(two.algorithm, two.replay, make_split_updates(two, config), two.reason)
     device = torch.device(config.device)
-    replay = Replay(layout, config.replay_size, device, config.seed)
+    replay = pool or Replay(layout, config.replay_size, device, config.seed)
     choice = choose_update(layout, config, device)
     return Parts(choice.algorithm, replay, make_guarded(choice, replay, config, warn), choice.reason)
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spreeze.board import Board
-from spreeze.experience.ring import RingReceiver, RingSender
+from spreeze.experience.link import Receiver, Sender
 from spreeze.weights.link import Follower, Publisher
 
 
 @dataclass
 class SamplerLinks:
     board: Board
-    rows: RingSender
+    rows: Sender
     weights: Follower
 
 
 @dataclass
 class LearnerLinks:
     board: Board
-    rows: RingReceiver
+    rows: Receiver
     weights: Publisher
 
 

@@ -11,8 +11,8 @@ from spreeze.board import RETURNS_KEPT, Board, Life, Section
 from spreeze.envs.fault import EnvFault
 from spreeze.envs.registry import find_backend, make_vec_env
 from spreeze.envs.seeds import env_seed, role_seed
+from spreeze.experience.link import Sender, Stamp
 from spreeze.experience.packing import Packer, make_packer
-from spreeze.experience.ring import RingSender, Stamp
 from spreeze.roles.acting import Actor, noise_scales
 from spreeze.roles.env_faults import EnvFaults
 from spreeze.roles.job import Job
@@ -131,7 +131,7 @@ class _Pace:
         board: Board,
         section: Section,
         index: int,
-        sender: RingSender,
+        sender: Sender,
         life: Life,
         learning_starts: int,
         steps: int | None,

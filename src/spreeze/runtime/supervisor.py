@@ -130,6 +130,8 @@ class _Supervisor:
             config.n_step,
             config.weights,
             self._policy.weight_count,
+            config.experience,
+            config.replay_size,
         )
 
     def _spawner(self) -> Callable[[str], Child]:

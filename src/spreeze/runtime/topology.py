@@ -1,7 +1,8 @@
 """The map of the house: every link between the roles is made in `connect` and opened in `open_*_links`.
 
 SAMPLER k --ring k--> LEARNER          rows: packed in the sampler, copied into ring k (1), out of it into the
-                                       learner's staging (2), from there into replay on its device (3)
+                                       learner's staging (2), from there into replay on its device (3); or, where
+                                       they are drawn from the pool, copied into it (1) and nowhere else
 LEARNER --weights--> everybody         the actor's flat vector: a file in the run folder, or shared memory
 everybody --board--> SUPERVISOR        counters and heartbeats; the supervisor's own cell stops everybody
 """
@@ -12,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from spreeze.board import Board
+from spreeze.experience.link import Channel, Demand
 from spreeze.experience.packing import block_rows
-from spreeze.experience.ring import RingReceiver, RingSender, RingShape, make_ring_block, sampler_ring_shape
+from spreeze.experience.ring import waiting_rows
+from spreeze.experience.ways import make_channel, open_receiver, open_sender
 from spreeze.memory import SharedBlock
 from spreeze.roles.links import EvaluatorLinks, LearnerLinks, SamplerLinks
 from spreeze.spec import Layout
@@ -25,46 +28,58 @@ from spreeze.weights.ssd import SsdFollower, SsdPublisher
 class Topology:
     """All shared blocks of one run, held by the supervisor; children inherit the descriptors that they need."""
 
-    def __init__(self, board: Board, rings: list[SharedBlock], shape: RingShape, weights: SharedBlock | None) -> None:
+    def __init__(self, board: Board, way: str, experience: Channel, weights: SharedBlock | None) -> None:
         self.board = board
-        self.rings = rings
-        self.shape = shape
+        self.way = way
+        self.experience = experience
         self.weights = weights
 
     def wiring(self, role: str) -> dict[str, Any]:
         """What a child needs to open its ends, as JSON; descriptors are inherited under their own numbers."""
-        rings: list[SharedBlock] = []
+        experience = None
         if role == "learner":
-            rings = self.rings
+            experience = self.experience.receiver_wiring()
         elif role.startswith("sampler-"):
-            rings = [self.rings[int(role.removeprefix("sampler-"))]]
+            experience = self.experience.sender_wiring(int(role.removeprefix("sampler-")))
         return {
             "board": _describe(self.board.block),
             "samplers": self.board.samplers,
-            "rings": [_describe(ring) for ring in rings],
-            "ring_shape": list(self.shape),
+            "way": self.way,
+            "experience": experience,
             "weights": None if self.weights is None else _describe(self.weights),
         }
 
     def close(self) -> None:
-        for block in (self.board.block, *self.rings, *([self.weights] if self.weights else [])):
+        self.experience.close()
+        for block in (self.board.block, *([self.weights] if self.weights else [])):
             block.close_fd()
 
 
-def connect(layout: Layout, samplers: int, envs_per_sampler: int, n_step: int, weights: str, count: int) -> Topology:
-    """Makes every link of a run. `weights`: ssd or memory; `count`: floats of the policy's flat vector."""
-    shape = sampler_ring_shape(layout, block_rows(envs_per_sampler, n_step))
+def connect(
+    layout: Layout,
+    samplers: int,
+    envs_per_sampler: int,
+    n_step: int,
+    weights: str,
+    count: int,
+    experience: str = "ring",
+    kept_rows: int = 0,
+) -> Topology:
+    """Makes every link of a run. `weights`: ssd or memory; `count`: floats of the policy's flat vector; `kept_rows`:
+    the size of replay, for the way of experience that holds it."""
+    most = block_rows(envs_per_sampler, n_step)
+    demand = Demand(layout.row_size, samplers, most, waiting_rows(layout, most), kept_rows)
     return Topology(
         board=Board.create(samplers),
-        rings=[make_ring_block(f"ring-{k}", shape) for k in range(samplers)],
-        shape=shape,
+        way=experience,
+        experience=make_channel(experience, demand),
         weights=make_weights_block(count) if weights == "memory" else None,
     )
 
 
 def wired_descriptors(wiring: dict[str, Any]) -> list[int]:
-    blocks = [wiring["board"], *wiring["rings"], *([wiring["weights"]] if wiring["weights"] else [])]
-    return [block["fd"] for block in blocks]
+    blocks = [wiring["board"], *([wiring["weights"]] if wiring["weights"] else [])]
+    return [*(block["fd"] for block in blocks), *(wiring["experience"] or {"fds": []})["fds"]]
 
 
 def open_board(wiring: dict[str, Any]) -> Board:
@@ -72,8 +87,8 @@ def open_board(wiring: dict[str, Any]) -> Board:
 
 
 def open_sampler_links(wiring: dict[str, Any], board: Board, run_dir: Path, count: int) -> SamplerLinks:
-    shape = RingShape(*wiring["ring_shape"])
-    return SamplerLinks(board, RingSender(_open(wiring["rings"][0]), shape), _follower(wiring, board, run_dir, count))
+    sender = open_sender(wiring["way"], wiring["experience"])
+    return SamplerLinks(board, sender, _follower(wiring, board, run_dir, count))
 
 
 def open_evaluator_links(wiring: dict[str, Any], board: Board, run_dir: Path, count: int) -> EvaluatorLinks:
@@ -81,7 +96,7 @@ def open_evaluator_links(wiring: dict[str, Any], board: Board, run_dir: Path, co
 
 
 def open_learner_links(wiring: dict[str, Any], board: Board, run_dir: Path, count: int) -> LearnerLinks:
-    rows = RingReceiver([_open(ring) for ring in wiring["rings"]], RingShape(*wiring["ring_shape"]))
+    rows = open_receiver(wiring["way"], wiring["experience"])
     cells = board.section("learner")
 
     def announce(version: int) -> None:
