@@ -43,7 +43,7 @@ def make_pair(demand: Demand, way: str, sharing: int = 1) -> tuple[socket.socket
         end.setblocking(False)
     needed = _HEADER + 4 * demand.row_size * demand.block_rows
     wanted = max(4 * needed, 4 * demand.row_size * demand.row_capacity)  # as much as a ring; the system may give less
-    writing.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, wanted * sharing)
+    writing.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, min(wanted * sharing, 1 << 30))
     most = writing.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) - _KERNEL_BYTES
     if needed > most:
         reading.close()
