@@ -59,7 +59,7 @@ $(VENV)/torch.stamp:
 	@touch $@
 
 $(VENV)/core.stamp: pyproject.toml $(VENV)/torch.stamp
-	$(PIP) install -e '.[video,report,export]'
+	$(PIP) install -e '.[video,report,export,web]'
 	@touch $@
 
 $(VENV)/simulators.stamp: $(VENV)/core.stamp

@@ -24,6 +24,7 @@ FLOOR_OF = {
     "learner": 2,
     "resolve": 2,
     "watching": 2,
+    "web": 3,
     "roles": 3,
     "play": 3,
     "runtime": 4,
