@@ -213,6 +213,9 @@ class RunConfig:
     eval_every: float = setting(1.0, positive(), "seconds between evaluations; back to back where they take longer")
     eval_episodes: int = setting(10, whole(1, 1024), "episodes of an evaluation, side by side")
     visualize: str = setting("off", one_of("off", "window", "web", "video"), "watch the policy", built=("off",))
+    wandb: str | None = setting(
+        None, or_none(text), "copy the figures to this project of Weights & Biases (WANDB_MODE=offline: to the disk)"
+    )
     checkpoint_every: float | None = setting(None, or_none(positive()), "seconds between checkpoints", built=(None,))
     deterministic: bool = setting(False, switch, "same seed, same run, bit for bit", built=(False,))
 

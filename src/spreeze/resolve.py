@@ -260,7 +260,8 @@ def choose_precision(on_gpu: bool) -> Choice:
 def choose_sampler_memory(available_bytes: int, samplers: int) -> Choice:
     """Each sampler's, and the evaluator's: together they never take what replay and learner need."""
     share = int(available_bytes * SAMPLER_MEMORY_SHARE) // (samplers + 1)
-    of_what = f"half of the {amount(available_bytes)} that are free, for {samplers} samplers and the evaluator"
+    shared_by = f"{samplers} sampler{'s' * (samplers != 1)} and the evaluator"
+    of_what = f"half of the {amount(available_bytes)} that are free, for {shared_by}"
     if share < LEAST_SAMPLER_MEMORY_BYTES:
         least = LEAST_SAMPLER_MEMORY_BYTES
         return Choice(least, f"{of_what}, is less than the {amount(least)} that a simulator may need")

@@ -5,6 +5,7 @@ What goes wrong with the terminal (closed, a broken pipe) ends the display, neve
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shlex
@@ -15,11 +16,13 @@ from spreeze.metrics.readable import clock, describe_event, one_line, pair, scor
 from spreeze.metrics.view import Header, Role, View
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
 PLAIN_EVERY_S = 5.0
 DISK_REFUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the output goes to a file, and may again be taken later
+_MORE_TO_DO = ("record", "report", "export", "dashboard")  # with a run that has a policy
 _STATUS_GLYPHS = {"solved": ("✔", "bold green"), "finished": ("✔", "bold cyan"), "failed": ("✖", "bold red")}
 
 
@@ -40,7 +43,7 @@ class Display(Protocol):
 
 def make_display(quiet: bool, stream: TextIO) -> Display:
     if quiet:
-        return QuietDisplay()
+        return QuietDisplay(stream)
     return TerminalDisplay(stream) if can_draw(stream) else PlainDisplay(stream)
 
 
@@ -51,6 +54,11 @@ def can_draw(stream: TextIO) -> bool:
 
 
 class QuietDisplay:
+    """Silent, but for a run that failed: that is never only an exit code."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
     def open(self, header: Header) -> None:
         pass
 
@@ -61,7 +69,9 @@ class QuietDisplay:
         pass
 
     def close(self, summary: Mapping[str, Any] | None) -> None:
-        pass
+        if summary is not None and summary["status"] == "failed":
+            with contextlib.suppress(OSError, ValueError):  # the reader is gone, or the stream was closed
+                print(f"spreeze: failed: {one_line(str(summary['reason']))}", file=self._stream, flush=True)
 
 
 class PlainDisplay:
@@ -117,15 +127,14 @@ class TerminalDisplay:
         self._stream = stream
         self._header: Header | None = None
         self._live: Live | None = None
+        self._size: tuple[int, int] | None = None  # columns and rows at the last drawing
 
     def open(self, header: Header) -> None:
         from rich.console import Console
-        from rich.live import Live
 
         self._header = header
-        console = Console(file=self._stream, highlight=False)
-        self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, vertical_overflow="crop")
-        self._draw(View(header), start=True)
+        self._live = _make_live(Console(file=self._stream, highlight=False))
+        self._draw(View(header))
 
     def show(
         self,
@@ -147,16 +156,19 @@ class TerminalDisplay:
         self._keep_going(lambda live: live.stop())
         if summary is not None and self._header is not None:
             block = _result_text(result_lines(self._header, summary), str(summary["status"]))
-            self._keep_going(lambda live: live.console.print(block))
+            self._keep_going(lambda live: live.console.print(block, soft_wrap=True))  # a path is copied in one piece
         self._live = None
 
-    def _draw(self, view: View, start: bool = False) -> None:
+    def _draw(self, view: View) -> None:
         from spreeze.metrics.panel import render_panel
 
         def draw(live: Live) -> None:
             columns, rows = live.console.size
+            if self._size not in (None, (columns, rows)):
+                live = self._live = _begin_anew(live)
+            self._size = columns, rows
             live.update(render_panel(view, columns, rows - 1))  # the last line of a terminal is the cursor's
-            live.start(refresh=True) if start else live.refresh()
+            live.refresh() if live.is_started else live.start(refresh=True)
 
         self._keep_going(draw)
 
@@ -167,6 +179,20 @@ class TerminalDisplay:
             act(self._live)
         except (OSError, ValueError):  # the terminal is gone, or the stream was closed
             self._live = None
+
+
+def _make_live(console: Console) -> Live:
+    from rich.live import Live
+
+    return Live(console=console, auto_refresh=False, redirect_stdout=False, vertical_overflow="crop")
+
+
+def _begin_anew(live: Live) -> Live:
+    """After the terminal changed its size it has wrapped the old panel in its own way: nobody knows where that begins,
+    so the screen is cleared."""
+    live.stop()
+    live.console.clear()
+    return _make_live(live.console)
 
 
 def plain_line(view: View) -> str:
@@ -200,7 +226,7 @@ def result_lines(header: Header, summary: Mapping[str, Any]) -> list[tuple[str, 
         ("run folder", one_line(header.run_dir)),
     ]
     if summary["best_return"] is not None:
-        lines += [("next", f"spreeze eval {run}"), ("", f"spreeze record {run}")]
+        lines.append(("next", f"spreeze eval {run}      or {', '.join(_MORE_TO_DO)}"))
     return lines
 
 

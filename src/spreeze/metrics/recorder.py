@@ -15,9 +15,10 @@ from typing import Any
 
 from spreeze.metrics.lines import LineFile, finite, json_line
 from spreeze.metrics.readable import describe_event
+from spreeze.metrics.scalars import EVALUATION_PREFIX, evaluation_curves
 from spreeze.metrics.tensorboard_file import START_AFTER_S, Curves
 
-EVALUATION_CURVES = ("return_mean", "return_std", "return_min", "return_max", "length_mean")
+ROUTINE = ("choice", "start")  # kinds that every run begins with; a display that showed them would tell nothing
 Clock = Callable[[], float]
 
 
@@ -41,7 +42,7 @@ class Recorder:
         self._curves = Curves(run_dir / "tensorboard", curves_after_s)
         self._disk_refuses = False
         self._curves_trouble: str | None = None
-        self.last_event: dict[str, Any] | None = None
+        self.last_event: dict[str, Any] | None = None  # worth a line on the display
 
     def metrics(self, record: Mapping[str, Any]) -> None:
         """One line of metrics.jsonl, and the same figures as curves over env steps."""
@@ -51,13 +52,13 @@ class Recorder:
 
     def evaluation(self, record: Mapping[str, Any]) -> None:
         """The curves of a line that the evaluator wrote to eval.jsonl."""
-        scalars = {key: record[key] for key in EVALUATION_CURVES if key in record}
-        self._curves.add(scalars, step=record["env_steps"], prefix="eval/")
+        self._curves.add(evaluation_curves(record), step=record["env_steps"], prefix=EVALUATION_PREFIX)
 
     def event(self, kind: str, reason: str, **fields: Any) -> dict[str, Any]:
         """Something that happened to the run, and why. Also a line of the log."""
         event = {"wall_s": round(self._clock() - self._started_s, 3), "kind": kind, "reason": reason, **fields}
-        self.last_event = event
+        if kind not in ROUTINE:
+            self.last_event = event
         self._append(self._events, json_line(event))
         self.log(describe_event(event))
         return event

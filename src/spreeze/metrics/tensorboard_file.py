@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from spreeze.metrics.lines import append_bytes
+from spreeze.metrics.scalars import scalars_of
 
 POINTS_KEPT = 3600  # an hour; the oldest are dropped where the disk refuses for longer
 # Importing tensorboard's messages takes 0.25 s of a core (2-core machine), which the roles need while they start.
@@ -44,9 +45,7 @@ class Curves:
         self._thread.start()
 
     def add(self, record: Mapping[str, Any], step: int, prefix: str = "") -> None:
-        """Every number of the record under its own name; an object of counts (restarts) as their sum."""
-        scalars = {prefix + name: number for name, value in record.items() if (number := _scalar(value)) is not None}
-        self._points.append(_Point(time.time(), step, scalars))
+        self._points.append(_Point(time.time(), step, scalars_of(record, prefix)))
 
     def close(self) -> None:
         self._closing.set()
@@ -117,10 +116,3 @@ class _Encoder:
         buffer = io.BytesIO()
         self._record_writer(buffer).write(event.SerializeToString())
         return buffer.getvalue()
-
-
-def _scalar(value: Any) -> float | None:
-    if isinstance(value, Mapping):
-        counts = [_scalar(count) for count in value.values()]
-        return None if None in counts else float(sum(count for count in counts if count is not None))
-    return float(value) if isinstance(value, (int, float)) else None

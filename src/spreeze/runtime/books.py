@@ -17,6 +17,7 @@ from spreeze.metrics.lines import LineTail
 from spreeze.metrics.recorder import Recorder
 from spreeze.metrics.usage import Usage
 from spreeze.metrics.view import Header
+from spreeze.metrics.wandb_mirror import Mirror
 from spreeze.resolve import Resolved
 from spreeze.runtime.crew import Crew
 from spreeze.runtime.ending import End
@@ -38,6 +39,7 @@ class Books:
         self._usage = Usage(self._config.device, started_s, visible_gpus)
         self._new_evaluations = LineTail(run_dir / "eval.jsonl")
         self._evaluations = Evaluations()
+        self._mirror = Mirror(run_dir, self._config.wandb) if self._config.wandb else None
         self._display = make_display(quiet, sys.stderr)
         self._metrics_due = time.monotonic() + METRICS_EVERY_S
 
@@ -74,6 +76,7 @@ class Books:
         summary = self._summary(crew, end)
         self.recorder.event("end", end.reason, status=end.status)
         self.recorder.write_summary(summary)
+        self._finish_mirror()
         self._display.close(summary)
         self.recorder.close()
         self._usage.close()
@@ -81,6 +84,16 @@ class Books:
 
     def wall_s(self) -> float:
         return (time.monotonic_ns() - self._started_ns) / 1e9
+
+    def _finish_mirror(self) -> None:
+        if self._mirror is not None:
+            if self._mirror.running:
+                self._display.say("finishing the copy on Weights & Biases")
+            self._warn(self._mirror.close())
+
+    def _warn(self, trouble: str | None) -> None:
+        if trouble is not None:
+            self.recorder.event("warning", trouble)
 
     def _take_evaluations(self) -> None:
         for record in self._new_evaluations.read_new():
@@ -93,6 +106,8 @@ class Books:
         record = self._figures.read(now, int(self._config.envs_per_sampler), crew.restarts(), usage)
         record["roles"] = {role.name: role.state for role in roles}
         self.recorder.metrics(record)
+        if self._mirror is not None:
+            self._warn(self._mirror.trouble())
         self._display.show(record, roles, self._evaluations.curve, self.recorder.last_event)
 
     def _summary(self, crew: Crew, end: End) -> dict[str, Any]:

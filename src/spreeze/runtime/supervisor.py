@@ -19,6 +19,7 @@ from spreeze.algos import policy_spec_for
 from spreeze.config import RunConfig
 from spreeze.envs.registry import choose_backend, probe
 from spreeze.envs.source import EnvSource
+from spreeze.metrics import wandb_mirror
 from spreeze.metrics.readable import one_line
 from spreeze.requests import CHECKPOINT, STOP, Inbox
 from spreeze.resolve import Choice, Resolved, resolve
@@ -60,6 +61,8 @@ def train(
 ) -> Result:
     """Trains until a limit, the target return, Ctrl-C or a failure. Raises ConfigError before anything has started."""
     started_ns = time.monotonic_ns() if started_ns is None else started_ns
+    if config.wandb is not None:
+        wandb_mirror.check_installed()
     source = EnvSource.of(env)
     guardian = Guardian()
     with guardian.marking():

@@ -176,8 +176,7 @@ def test_plain_lines_come_every_few_seconds_and_events_at_once() -> None:
         "updates       48,123 (1,350 /s, batch 8,192, 11.1 M frames/s)",
         "time          0:36",
         "run folder    runs/HalfCheetah-v5-sac-1",
-        "next          spreeze eval runs/HalfCheetah-v5-sac-1",
-        "              spreeze record runs/HalfCheetah-v5-sac-1",
+        "next          spreeze eval runs/HalfCheetah-v5-sac-1      or record, report, export, dashboard",
     ]
 
 
@@ -193,7 +192,7 @@ def test_a_run_that_failed_early_has_a_result_too() -> None:
     assert "next" not in stream.getvalue()
 
 
-def test_quiet_is_silent() -> None:
+def test_quiet_is_silent_unless_the_run_failed() -> None:
     stream = io.StringIO()
     display = make_display(quiet=True, stream=stream)
     assert isinstance(display, QuietDisplay)
@@ -202,6 +201,8 @@ def test_quiet_is_silent() -> None:
     display.say("nobody hears this")
     display.close(SUMMARY)
     assert stream.getvalue() == ""
+    display.close({**SUMMARY, "status": "failed", "reason": "learner: exit code 1"})
+    assert stream.getvalue() == "spreeze: failed: learner: exit code 1\n"
 
 
 def test_a_reader_that_went_away_ends_the_display_only() -> None:
@@ -235,12 +236,15 @@ def test_output_into_a_file_comes_back_when_the_disk_has_room_again() -> None:
     assert "run folder" in stream.getvalue()
 
 
-PROGRAM = """
+BEGINNING = """
 import sys
 from spreeze.metrics.display import make_display
 from test_display import EVALS, EVENT, HEADER, RECORD, ROLES, SUMMARY
 display = make_display(quiet=False, stream=sys.stderr)
 display.open(HEADER)
+"""
+CLEAR = "\x1b[2J"
+PROGRAM = f"""{BEGINNING}
 display.show(None, ROLES, [], None)
 display.say("samplers: 14, one a core")
 display.show(RECORD, ROLES, EVALS, EVENT)
@@ -248,11 +252,12 @@ display.close(SUMMARY)
 """
 
 
-def run_on_a_terminal(env: dict[str, str], **more: str) -> str:
+def run_on_a_terminal(env: dict[str, str], program: str = PROGRAM, **more: str) -> str:
     """What a program with the display writes to a terminal of 80 columns and 30 lines."""
     terminal, theirs = pty.openpty()
     variables = {**env, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "30", **more}
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM], stderr=theirs, env=variables)
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen([sys.executable, "-c", program], stdin=quiet, stdout=quiet, stderr=theirs, env=variables)
     os.close(theirs)
     written = b""
     try:
@@ -274,7 +279,29 @@ def test_a_terminal_gets_the_live_panel_and_then_the_result(child_env: dict[str,
     assert "✔" in written
     assert "\x1b[38" in written  # colours
     assert written.count("\x1b[?25l") == written.count("\x1b[?25h") == 1  # the cursor came back
-    assert "spreeze record runs/HalfCheetah-v5-sac-1" in written
+    assert "spreeze eval runs/HalfCheetah-v5-sac-1" in written
+
+
+RESIZED = f"""
+import fcntl, struct, termios
+def resize(columns):
+    fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("4H", 30, columns, 0, 0))
+resize(80)
+{BEGINNING}
+for columns in (80, 60, 60):
+    resize(columns)
+    display.show(RECORD, ROLES, EVALS, EVENT)
+display.close(SUMMARY)
+"""
+
+
+def test_a_terminal_that_changed_its_size_is_cleared_of_the_old_panel(child_env: dict[str, str]) -> None:
+    written = run_on_a_terminal(child_env, RESIZED, COLUMNS="", LINES="")  # it is asked for its size
+    panels = re.sub(r"\x1b\[[\d;]*m", "", written).split("\x1b[2J")
+    widths = [{len(line) for line in re.findall("╭.*╮", part)} for part in panels]
+    assert len(widths) == 2, "cleared once, at the change"
+    assert 80 in widths[0]
+    assert widths[1] == {60}
 
 
 def test_no_color_is_respected(child_env: dict[str, str]) -> None:
