@@ -74,6 +74,7 @@ class VecEnv(Protocol):
     def begin(self, action: np.ndarray) -> None: ...  # an engine with threads of its own steps from here on
     def finish(self) -> Step: ...  # of the step that has begun
     def recover(self, fault: Any) -> np.ndarray: ...  # after an EnvFault: -> obs (K, O) of new episodes in all K
+    def stalled(self, silent_s: float) -> Any: ...  # -> EnvFault; asked by another thread while a call hangs
     def render(self) -> np.ndarray: ...  # -> (H, W, 3) uint8 of the first environment
     def close(self) -> None: ...
 

@@ -87,6 +87,7 @@ def test_training_goes_on_while_it_is_refused(start: Callable[..., Run], what: s
     assert [path.name for path in (run.run_dir / "checkpoints").iterdir()] == [str(run.summary()["updates"])]
 
 
+@pytest.mark.faults
 def test_a_disk_that_is_full_at_the_end_leaves_no_half_checkpoint(start: Callable[..., Run]) -> None:
     run = start().wait_learning()
     Refusal(run, "a full disk")

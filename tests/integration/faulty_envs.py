@@ -14,6 +14,7 @@ import gymnasium
 import numpy as np
 
 from spreeze.envs.counting_env import CountingEnv
+from spreeze.roles.evaluator import FIRST_SEED
 
 FAULT_EVERY = 97  # steps of one instance
 
@@ -174,3 +175,43 @@ class UnhurriedEnv(CountingEnv):
 
 def make_unhurried(render_mode: str | None = None) -> gymnasium.Env:
     return UnhurriedEnv()
+
+
+class BreakingLateEnv(CountingEnv):
+    """Raises in some episodes, with a message that only the same seed, episode and actions bring again."""
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        answer = super().reset(seed=seed, options=options)
+        self._breaks_at = int(self.np_random.integers(2, 5)) if self.np_random.random() < 0.1 else 0
+        self._sum = 0.0
+        return answer
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        answer = super().step(action)
+        self._sum += float(action.sum())
+        if self._step == self._breaks_at:
+            raise RuntimeError(f"broken in episode {self._episode} after actions that sum to {self._sum!r}")
+        return answer
+
+
+def make_breaking_late(render_mode: str | None = None) -> gymnasium.Env:
+    return BreakingLateEnv()
+
+
+class RaisingInAnEvaluationEnv(CountingEnv):
+    """Raises once, in the first evaluation that finds the mark."""
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        mark = Path(os.environ["FAULTY_ENVS_MARK"])
+        if seed == FIRST_SEED and mark.exists():
+            mark.unlink()
+            raise RuntimeError("the simulator broke")
+        return super().reset(seed=seed, options=options)
+
+
+def make_raising_in_an_evaluation(render_mode: str | None = None) -> gymnasium.Env:
+    return RaisingInAnEvaluationEnv()

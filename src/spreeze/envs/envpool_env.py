@@ -31,7 +31,7 @@ import numpy as np
 
 from spreeze.envs import mujoco_lean
 from spreeze.envs.bounds import Bounds
-from spreeze.envs.fault import BadAnswer, EnvFault, first_not_finite
+from spreeze.envs.fault import BadAnswer, EnvFault, Stalled, first_not_finite
 from spreeze.envs.quiet import keep_native_mujoco_out_of_cwd, stdout_to_stderr
 from spreeze.envs.seeds import env_seed
 from spreeze.envs.source import EnvSource, entry_point_of, install_command
@@ -187,11 +187,20 @@ class EnvPoolVecEnv:
             raise SpreezeError(f"{self.spec.env_id}: actions of shape {action.shape}, expected {self._action_shape}")
         raise SpreezeError(f"{self.spec.env_id}: step before reset, or after a fault without recover")
 
+    def stalled(self, silent_s: float) -> EnvFault:
+        actions = self._begun_action if self._ready else None
+        return self._fault(0, int(self._elapsed[0]) + 1, actions, Stalled(silent_s, env_known=False), lost_rows=0)
+
     def _fail(
         self, index: int, episode_step: int, actions: np.ndarray | None, cause: Exception, lost_rows: int
     ) -> NoReturn:
         self._ready = False
-        raise EnvFault(
+        raise self._fault(index, episode_step, actions, cause, lost_rows) from cause
+
+    def _fault(
+        self, index: int, episode_step: int, actions: np.ndarray | None, cause: Exception, lost_rows: int
+    ) -> EnvFault:
+        return EnvFault(
             env_id=self.spec.env_id,
             env_index=index,
             episode_step=episode_step,
@@ -200,7 +209,7 @@ class EnvPoolVecEnv:
             action=None if actions is None else actions[index].copy(),
             cause=cause,
             lost_rows=lost_rows,
-        ) from cause
+        )
 
 
 def _no_pictures(env_id: str) -> str:

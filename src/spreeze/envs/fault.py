@@ -54,6 +54,14 @@ class BadAnswer(ValueError):
     """An environment answered, but with something that is no transition."""
 
 
+class Stalled(TimeoutError):
+    """An environment does not answer."""
+
+    def __init__(self, silent_s: float, env_known: bool) -> None:
+        which = "" if env_known else "; which of its sampler's environments is not known, the first stands for all"
+        super().__init__(f"no answer for {silent_s:.1f} s{which}")
+
+
 def first_not_finite(rows: np.ndarray, reward: np.ndarray) -> tuple[int, BadAnswer, int]:
     """Of (K, O) and (K,), at least one not finite: the first bad environment, what is bad, how many rows are good."""
     good = np.isfinite(rows).all(axis=1) & np.isfinite(reward)

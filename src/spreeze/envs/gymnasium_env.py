@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from spreeze.envs.bounds import Bounds
-from spreeze.envs.fault import BadAnswer, EnvFault, first_not_finite, not_finite_obs
+from spreeze.envs.fault import BadAnswer, EnvFault, Stalled, first_not_finite, not_finite_obs
 from spreeze.envs.mujoco_lean import lean_step
 from spreeze.envs.seeds import env_seed
 from spreeze.envs.source import EnvSource, make_env
@@ -86,6 +86,8 @@ class GymnasiumVecEnv:
         self._limits = [NEVER] * num_envs
         self._envs: list[gymnasium.Env] = []
         self._ready = False
+        self._at = 0  # the environment that is being stepped or reset, for whoever asks while it does not come back
+        self._stepping: np.ndarray | None = None  # on these actions; None in reset
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
             for index in range(num_envs):
@@ -126,6 +128,7 @@ class GymnasiumVecEnv:
         if not self._ready or action.shape != self._action_shape:
             self._refuse(action)
         ended: dict[int, tuple[bool, bool]] = {}
+        self._stepping = action
         next_obs, reward = (self._step_each if self._lean is None else self._step_lean)(action, ended)
         self._ticks += 1
         if not (np.isfinite(next_obs).all() and np.isfinite(reward).all()):
@@ -146,7 +149,7 @@ class GymnasiumVecEnv:
         rewards: Any = memoryview(
             reward.data
         )  # twice as fast as the array for one number, and takes nothing but numbers
-        index = 0
+        index = self._at = 0
         try:
             for step_one, env_action in zip(self._step_calls, self._bounds(action), strict=True):
                 obs, rewards[index], terminated, truncated, _ = step_one(env_action)
@@ -156,6 +159,7 @@ class GymnasiumVecEnv:
                 if terminated or truncated:
                     ended[index] = (bool(terminated), bool(truncated))
                 index += 1
+                self._at = index
         except Exception as cause:
             self._fail(index, action, _explained(cause), lost_rows=index)
         return next_obs, reward
@@ -221,6 +225,7 @@ class GymnasiumVecEnv:
             self._episodes[index] = 0
         self._episodes[index] += 1
         self._started_at[index] = self._ticks
+        self._at, self._stepping = index, None
         try:
             obs, _ = self._envs[index].reset(seed=self._seeds[index] if reseed else None)
             self._refuse_unless_usable(obs)
@@ -271,9 +276,16 @@ class GymnasiumVecEnv:
             raise SpreezeError(f"{self.spec.env_id}: actions of shape {action.shape}, expected {self._action_shape}")
         raise SpreezeError(f"{self.spec.env_id}: step before reset, or after a fault without recover")
 
+    def stalled(self, silent_s: float) -> EnvFault:
+        known = self._lean is None or self._stepping is None
+        return self._fault(self._at if known else 0, self._stepping, Stalled(silent_s, known), lost_rows=0)
+
     def _fail(self, index: int, actions: np.ndarray | None, cause: Exception, lost_rows: int) -> NoReturn:
         self._ready = False
-        raise EnvFault(
+        raise self._fault(index, actions, cause, lost_rows) from cause
+
+    def _fault(self, index: int, actions: np.ndarray | None, cause: Exception, lost_rows: int) -> EnvFault:
+        return EnvFault(
             env_id=self.spec.env_id,
             env_index=index,
             episode_step=0 if actions is None else self._ticks - self._started_at[index] + 1,
@@ -282,4 +294,4 @@ class GymnasiumVecEnv:
             action=None if actions is None else actions[index].copy(),
             cause=cause,
             lost_rows=lost_rows,
-        ) from cause
+        )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from spreeze.board import Life, Section
 from spreeze.envs.bounds import Bounds
 from spreeze.envs.episodes import Episodes, run_episodes
 from spreeze.envs.source import make_env
+from spreeze.errors import EnvError
 from spreeze.metrics.lines import LineFile, json_line
+from spreeze.roles.env_faults import ENV_ERRORS_PER_LIFE
 from spreeze.roles.job import Job
 from spreeze.roles.links import EvaluatorLinks
 from spreeze.roles.reporting import report_event, seconds_since_start
@@ -21,6 +24,9 @@ from spreeze.weights.link import WeightsStamp
 from spreeze.weights.numpy_policy import NumpyPolicy
 from spreeze.weights.policy_file import save_policy
 from spreeze.weights.refresh import Refresher
+
+if TYPE_CHECKING:
+    import gymnasium
 
 NICENESS = 10  # training goes first; on busy cores an evaluation still gets about a tenth of one
 FIRST_SEED = 10_000  # the same episodes at every evaluation of every run, and never a training seed of the same run
@@ -56,7 +62,8 @@ class _Evaluator:
         self._cells = cells
         self._lines = LineFile(job.run_dir / "eval.jsonl")
         count = job.config.eval_episodes
-        self._envs = [make_env(job.env) for _ in range(count)]
+        self._envs = self._make_envs()
+        self._env_errors = 0
         self._seeds = range(FIRST_SEED, FIRST_SEED + count)
         self._bounds = Bounds(job.env_spec, np.dtype(np.float32))
         # an evaluator that replaces one which died keeps the best policy of both
@@ -64,7 +71,26 @@ class _Evaluator:
         self.policy = NumpyPolicy(job.policy, count)
 
     def play(self, go_on: Callable[[], bool]) -> Episodes | None:
-        return run_episodes(self._envs, self._seeds, self._act, go_on)
+        """None: there is nothing to keep, because the run ended first or an environment broke."""
+        try:
+            return run_episodes(self._envs, self._seeds, self._act, go_on)
+        except Exception as error:
+            self._replace_envs(error)
+            return None
+
+    def _replace_envs(self, error: Exception) -> None:
+        """What a sampler does about a broken environment (env_faults): said, replaced, within a budget."""
+        self._env_errors += 1
+        if self._env_errors > ENV_ERRORS_PER_LIFE:
+            raise EnvError(f"{self._env_errors} evaluations broke off, the last: {error}") from error
+        report_event(self._job, "warning", f"an evaluation broke off: {type(error).__name__}: {error}")
+        for env in self._envs:
+            with contextlib.suppress(Exception):  # one that broke may not close either
+                env.close()
+        self._envs = self._make_envs()
+
+    def _make_envs(self) -> list[gymnasium.Env]:
+        return [make_env(self._job.env) for _ in range(self._job.config.eval_episodes)]
 
     def keep(self, episodes: Episodes, stamp: WeightsStamp, env_steps: int) -> None:
         """Writes the line, keeps the policy when it is the best so far, and says when the task is solved."""

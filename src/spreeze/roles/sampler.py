@@ -14,7 +14,7 @@ from spreeze.envs.seeds import env_seed, role_seed
 from spreeze.experience.link import Sender, Stamp
 from spreeze.experience.packing import Packer, make_packer
 from spreeze.roles.acting import Actor, noise_scales
-from spreeze.roles.env_faults import EnvFaults
+from spreeze.roles.env_faults import Actions, EnvFaults, HangWatch, since
 from spreeze.roles.job import Job
 from spreeze.roles.links import SamplerLinks
 from spreeze.spec import Step, VecEnv, layout_of
@@ -37,7 +37,12 @@ def run(job: Job, links: SamplerLinks, life: Life) -> None:
     for group in groups:
         group.begin(refresher.stamp)
     life.ready()
-    begun, resting = deque(groups), deque[_Group]()
+    begun, resting, group = deque(groups), deque[_Group](), groups[0]
+    watch = HangWatch(
+        silent_s=lambda: since(section.get("heartbeat_ns")),
+        hang_after_s=config.hang_after,
+        write_down=lambda silent_s: faults.write_down(group.vec.stalled(silent_s), group.actions),  # at whichever it is
+    )
     while pace.wait_for_turn():
         refresher.refresh()
         group = begun.popleft()
@@ -45,7 +50,7 @@ def run(job: Job, links: SamplerLinks, life: Life) -> None:
             rows = group.finish()
         except EnvFault as fault:
             section.add("lost_rows", group.forget())
-            group.obs = faults.recover(group.vec, fault)
+            group.obs = faults.recover(group.vec, fault, group.actions)
         else:
             if len(rows) and not pace.send(rows, Stamp(*group.stamp), group.stepped_ns):
                 break
@@ -60,6 +65,7 @@ def run(job: Job, links: SamplerLinks, life: Life) -> None:
             group = resting.popleft()
             group.begin(refresher.stamp)
             begun.append(group)
+    watch.stop()
     for group in groups:
         group.vec.close()
 
@@ -98,6 +104,7 @@ class _Group:
     def __init__(self, vec: VecEnv, actor: Actor, packer: Packer, episodes: _Episodes) -> None:
         self.vec = vec
         self.obs = vec.reset()
+        self.actions = Actions(vec.num_envs, vec.spec.action_size)
         self.stamp = WeightsStamp(0, 0, 0)
         self.stepped_ns = 0
         self._actor = actor
@@ -106,6 +113,7 @@ class _Group:
 
     def begin(self, stamp: WeightsStamp) -> None:
         action = self._actor.act(self.obs, stamp.version)
+        self.actions.note(action)
         self._packer.before_step(self.obs, action)
         self.stamp, self.stepped_ns = stamp, time.monotonic_ns()
         self.vec.begin(action)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import io
 import os
 import signal
@@ -14,11 +15,13 @@ from typing import Any
 from spreeze.board import Life, role_kind
 from spreeze.roles.job import Job, read_job
 from spreeze.runtime import topology
+from spreeze.runtime.process import SHOW_STACKS
 
 
 def main(role: str, job_fd: int) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor hears Ctrl-C and stops everybody in order
     sys.stdout = sys.stderr = _lenient_stream(sys.stderr.fileno())
+    faulthandler.register(SHOW_STACKS, file=sys.stderr.fileno(), all_threads=True)  # to log.txt, whatever holds it up
     job = read_job(job_fd)
     _die_with_parent(role, job.parent_pid)
     try:

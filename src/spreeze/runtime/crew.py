@@ -51,6 +51,7 @@ class Crew:
             trouble = self._trouble(role, member.child)
             if trouble is None or time.monotonic() < member.wait_until:
                 continue
+            member.child.show_stacks()
             member.child.kill()
             member.child.wait_gone(GONE_WITHIN_S)
             self._event("trouble", trouble, role=role)

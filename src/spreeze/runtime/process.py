@@ -16,6 +16,9 @@ from spreeze.cpu import has_avx512
 from spreeze.roles.job import Job, write_job
 from spreeze.runtime.topology import wired_descriptors
 
+SHOW_STACKS = signal.SIGUSR1  # to a role: write into log.txt where every thread of yours stands
+_STACKS_WITHIN_S = 0.1
+
 
 class Child:
     """A role's process is the leader of a process group of its own: what its environments start ends with it."""
@@ -39,6 +42,12 @@ class Child:
     def kill(self) -> None:
         if self.exit_code() is None:
             self._kill_group()
+
+    def show_stacks(self) -> None:
+        """Of a role that hangs, before it is killed: the only witness of what it waits for."""
+        if self.exit_code() is None:
+            self._popen.send_signal(SHOW_STACKS)
+            time.sleep(_STACKS_WITHIN_S)
 
     def wait_gone(self, timeout_s: float) -> bool:
         try:

@@ -19,6 +19,18 @@ def test_no_two_environments_share_a_seed(run_seed: int) -> None:
     assert all(0 <= seed < SEED_SPACE for seed in seeds)
 
 
+def test_no_two_lives_share_a_seed_however_many_there_are() -> None:
+    seeds = [
+        env_seed(role_seed(0, role, life), env, generation)
+        for role in (0, 1)
+        for life in range(300)
+        for env in range(4)
+        for generation in (0, 1, 15, 16, 99)
+    ]
+    assert len(set(seeds)) == len(seeds)
+    assert all(0 <= seed < SEED_SPACE for seed in seeds)
+
+
 def test_runs_with_neighbouring_seeds_are_far_apart() -> None:
     firsts = np.array([role_seed(run_seed, 0) for run_seed in range(50)])
     gaps = np.diff(np.sort(firsts))

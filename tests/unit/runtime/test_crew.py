@@ -33,6 +33,9 @@ class FakeChild:
     def exit_code(self) -> int | None:
         return self.code
 
+    def show_stacks(self) -> None:
+        self.showed_stacks = self.code is None
+
     def kill(self) -> None:
         self.code = -signal.SIGKILL if self.code is None else self.code
 
@@ -114,6 +117,7 @@ def test_a_silent_role_is_killed_and_replaced_after_its_deadline(house: House, r
     assert house.children[role] is hung
     house.pass_time(1, beating=others)
     assert house.children[role] is not hung
+    assert hung.showed_stacks
     assert hung.code == -signal.SIGKILL
     assert house.reasons("restart") == [f"it was silent for {deadline_s + 1} s"]
 
