@@ -63,7 +63,7 @@ export function askForToken(why = "") {
 async function showTokenDialog(why) {
   const input = h("input", { type: "password", autocomplete: "off", spellcheck: "false", id: "token", required: true });
   const said = h("p", { class: "warn", role: "alert" }, why);
-  return dialog("Token", [
+  return dialog("This needs the token", [
     h("p", {}, "Paste the token that ", h("code", {}, "spreeze dashboard"), " printed at its start."),
     h("label", { for: "token" }, "Token"), input, said,
   ], "Go on", async () => {
