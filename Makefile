@@ -21,7 +21,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 COMPILED := pybullet,box2d,box2d-py,envpool,mujoco
 SIMULATORS := mujoco bullet box2d envpool
 
-.PHONY: train test check slow faults soak gpu learning bench clean
+.PHONY: train test check slow faults soak gpu learning bench screenshots clean
 
 train: $(VENV)/simulators.stamp
 	$(BIN)/spreeze train $(ENV) $(ARGS)
@@ -45,6 +45,10 @@ slow gpu learning: $(VENV)/dev.stamp
 
 bench: $(VENV)/simulators.stamp
 	$(BIN)/spreeze bench $(WHAT) $(ENV) $(ARGS)
+
+# the README's pictures of the dashboard, of the runs in RUNS or of some that are trained for it; needs Chromium
+screenshots: $(VENV)/dev.stamp
+	$(BIN)/python docs/screenshots.py $(RUNS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis src/*.egg-info

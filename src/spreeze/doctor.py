@@ -35,6 +35,7 @@ PARTS = (
     Part("Box2D", "box2d", "BipedalWalker-v3, LunarLanderContinuous-v3", "pip install 'spreeze[box2d]'"),
     Part("envpool", "envpool", "a native engine for many of these tasks", "pip install 'spreeze[envpool]'"),
     Part("imageio_ffmpeg", "imageio-ffmpeg", "spreeze record", "pip install 'spreeze[video]'"),
+    Part("starlette", "starlette", "spreeze dashboard", "pip install 'spreeze[web]'"),
     Part("torch", "torch", "learning", "pip install torch"),
 )
 # library -> (what it gives, Debian's packages); looked for on Linux alone
