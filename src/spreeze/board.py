@@ -25,6 +25,7 @@ _INT_CELLS = {
         "active_samplers",  # samplers from this number on park; 0: nobody was told to
         "batch_size",  # that the learner is to take; 0: the one that it began with
         "checkpoints_asked",
+        "picture",  # 1: the visualizer is to draw the live picture
     ),
     "learner": (
         "updates",

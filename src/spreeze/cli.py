@@ -18,8 +18,8 @@ from spreeze.commands.shared import DONE, FAILED, INTERRUPTED, READER_GONE, WRON
 from spreeze.errors import ConfigError, SpreezeError, nearest
 
 _LONGEST_MESSAGE = 1500
-COMMANDS = ("train", "eval", "record", "dashboard", "report", "export", "bench", "doctor", "envs")
-NOT_BUILT = ("resume", "watch")
+COMMANDS = ("train", "eval", "record", "watch", "dashboard", "report", "export", "bench", "doctor", "envs")
+NOT_BUILT = ("resume",)
 
 
 class Command(Protocol):

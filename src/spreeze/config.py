@@ -212,7 +212,11 @@ class RunConfig:
     # watching
     eval_every: float = setting(1.0, positive(), "seconds between evaluations; back to back where they take longer")
     eval_episodes: int = setting(10, whole(1, 1024), "episodes of an evaluation, side by side")
-    visualize: str = setting("off", one_of("off", "window", "web", "video"), "watch the policy", built=("off",))
+    visualize: str = setting(
+        "off",
+        one_of("off", "window", "web", "video"),
+        "draw the policy while it trains: in a window, for the page of 'spreeze dashboard', or a clip now and then",
+    )
     wandb: str | None = setting(
         None, or_none(text), "copy the figures to this project of Weights & Biases (WANDB_MODE=offline: to the disk)"
     )

@@ -26,6 +26,10 @@ class ExperienceError(SpreezeError):
     """The way of experience was used against its contract."""
 
 
+class DrawingError(SpreezeError):
+    """An environment that cannot be drawn here."""
+
+
 class NotFiniteError(SpreezeError):
     """Losses or weights stopped being finite."""
 

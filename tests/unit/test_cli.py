@@ -135,7 +135,7 @@ def test_wrong_usage(supervisor: FakeSupervisor, capsys: pytest.CaptureFixture[s
 
 
 def test_commands_that_are_named_but_not_built_say_so(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("resume", "watch"):
+    for name in ("resume",):
         assert f"'spreeze {name}' is not built yet" in refused(capsys, name, "x")
 
 

@@ -27,3 +27,9 @@ class LearnerLinks:
 class EvaluatorLinks:
     board: Board
     weights: Follower
+
+
+@dataclass
+class VisualizerLinks:
+    board: Board
+    weights: Follower

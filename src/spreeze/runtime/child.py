@@ -48,6 +48,10 @@ def _run(job: Job) -> None:
         from spreeze.roles import evaluator
 
         evaluator.run(job, topology.open_evaluator_links(job.wiring, board, job.run_dir, count), life)
+    elif kind == "visualizer":
+        from spreeze.roles import visualizer
+
+        visualizer.run(job, topology.open_visualizer_links(job.wiring, board, job.run_dir, count), life)
     else:
         raise ValueError(f"{job.role!r} is not a role that runs as a process")
 

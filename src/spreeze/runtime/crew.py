@@ -1,4 +1,7 @@
-"""The run's processes: who runs, who died or hangs, and their replacement within a budget."""
+"""The run's processes: who runs, who died or hangs, and their replacement within a budget.
+
+A dispensable role may leave (exit code 0), be dismissed, or fail too often: the run goes on without it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from spreeze.board import Board, role_kind
 from spreeze.metrics.view import Role, State
@@ -15,6 +19,8 @@ from spreeze.runtime.process import Child, describe_exit
 
 GONE_WITHIN_S = 60.0  # after SIGKILL
 IRREPLACEABLE = ("learner",)
+DISPENSABLE = ("visualizer",)
+DISMISSED_WITHIN_S = 5.0  # it was told by the board
 SPAWN_AGAIN_AFTER_S = 3.0  # the system refused a process: descriptors, memory or processes are used up
 
 
@@ -24,6 +30,8 @@ class _Member:
     attempts_at: deque[float] = field(default_factory=deque)  # of replacing it, within the last minute
     restarts: int = 0
     wait_until: float = 0.0  # before the next attempt
+    dismissed_at: float | None = None
+    gone: Literal["left", "given up"] | None = None  # of a dispensable role
 
 
 class Crew:
@@ -41,13 +49,31 @@ class Crew:
         self._looked_at = self._awake_since = time.monotonic()
 
     def start(self, role: str) -> None:
-        self._members[role] = _Member(self._spawn_noted(role))
+        """Also again, once it is gone or dismissed."""
+        before = self._members.get(role)
+        if before is not None:
+            before.child.kill()
+            before.child.wait_gone(GONE_WITHIN_S)
+        self._members[role] = _Member(self._spawn_noted(role), restarts=0 if before is None else before.restarts)
+
+    def dismiss(self, role: str) -> None:
+        """It was told to leave, and is not replaced."""
+        member = self._members.get(role)
+        if member is not None and member.dismissed_at is None:
+            member.dismissed_at = time.monotonic()
+
+    def wanted(self, role: str) -> bool:
+        """It runs, or will again."""
+        member = self._members.get(role)
+        return member is not None and member.gone is None and member.dismissed_at is None
 
     def heal(self) -> tuple[str, str] | None:
         """Replaces roles that died or hang. -> the role and what befell it, where the run cannot go on without it or
         its budget is spent"""
         self._notice_own_sleep()
         for role, member in self._members.items():
+            if member.gone is not None or (role in DISPENSABLE and self._see_off(role, member)):
+                continue
             trouble = self._trouble(role, member.child)
             if trouble is None or time.monotonic() < member.wait_until:
                 continue
@@ -56,7 +82,10 @@ class Crew:
             member.child.wait_gone(GONE_WITHIN_S)
             self._event("trouble", trouble, role=role)
             if role in IRREPLACEABLE or not self._replace(role, member, trouble):
-                return role, trouble
+                if role not in DISPENSABLE:
+                    return role, trouble
+                member.gone = "given up"
+                self._event("warning", f"it {trouble}, again and again: the run goes on without it", role=role)
         return None
 
     def running(self, roles: Iterable[str] | None = None) -> list[str]:
@@ -71,13 +100,17 @@ class Crew:
         return list(self._members)
 
     def pids(self) -> list[int]:
-        return [member.child.pid for member in self._members.values()]
+        return [member.child.pid for member in self._members.values() if member.gone is None]
 
     def restarts(self) -> dict[str, int]:
         return {role: member.restarts for role, member in self._members.items()}
 
     def states(self, now: float) -> list[Role]:
-        return [Role(role, self._state(role, member, now), member.restarts) for role, member in self._members.items()]
+        return [
+            Role(role, self._state(role, member, now), member.restarts)
+            for role, member in self._members.items()
+            if member.gone != "left"
+        ]
 
     def kill(self, roles: Iterable[str]) -> None:
         for role in roles:
@@ -88,6 +121,19 @@ class Crew:
             member.child.kill()
         for member in self._members.values():
             member.child.wait_gone(GONE_WITHIN_S)
+
+    def _see_off(self, role: str, member: _Member) -> bool:
+        """True while it is on its way out, and once it is gone."""
+        code, dismissed_at = member.child.exit_code(), member.dismissed_at
+        if code is None and dismissed_at is not None and time.monotonic() - dismissed_at > DISMISSED_WITHIN_S:
+            member.child.kill()
+            member.child.wait_gone(GONE_WITHIN_S)
+            code = member.child.exit_code()
+        if code is None or (code != 0 and dismissed_at is None):
+            return dismissed_at is not None
+        member.gone = "left"
+        self._event("leave", "it has left", role=role)
+        return True
 
     def _spawn_noted(self, role: str) -> Child:
         child = self._spawn(role)
@@ -134,6 +180,8 @@ class Crew:
         self._looked_at = now
 
     def _state(self, role: str, member: _Member, now: float) -> State:
+        if member.gone == "given up":
+            return "dead"
         stopping = self._board.stopping()
         if member.child.exit_code() is not None:
             return "ended" if stopping else "dead"

@@ -15,6 +15,7 @@ POLL_S = 0.02
 STOP_WITHIN_S = 60.0  # the learner saves meanwhile
 LAST_EVALUATION_WITHIN_S = 20.0
 LEAVE_WITHIN_S = 5.0
+VISUALIZER_LEAVES_WITHIN_S = 2.0  # since the evaluator has left; it was told when training stopped
 SAMPLERS_LEAVE_WITHIN_S = 10.0  # one that hangs in a step must not hold up the end
 SLEPT_S = 2.0  # between two looks, which are POLL_S apart: this process was stopped, and that time does not count
 WATCHERS = ("evaluator", "visualizer")  # they look at what training left, and leave last
@@ -55,7 +56,8 @@ class Ending:
         if end.status == "finished" and in_time:
             end = self._evaluate_last(end)
         cells.set("stop", STOP_ALL)
-        self._wait(lambda: not self._crew.running(WATCHERS), LEAVE_WITHIN_S)
+        self._wait(lambda: not self._crew.running(["evaluator"]), LEAVE_WITHIN_S)
+        self._wait(lambda: not self._crew.running(["visualizer"]), VISUALIZER_LEAVES_WITHIN_S)
         return end
 
     def _see_samplers_off(self) -> None:

@@ -11,7 +11,8 @@ from spreeze.config import RunConfig
 LEARNER_SILENT_AT_MOST_S = 120.0  # one launch of many updates, and saving, take their time
 LEARNER_START_WITHIN_S = 180.0  # imports, compiled and captured updates
 START_TIMES = 6  # starting a simulator may take so many times as long as a role may be silent
-PATIENCE = {"evaluator": 2}  # times as long: it runs at low priority
+PATIENCE = {"evaluator": 2, "visualizer": 2}  # times as long: they run at low priority
+VISUALIZER_MEMORY_BYTES = 1 << 30  # at least: drawing takes more than stepping
 RESTARTS_WITHIN_S = 60.0
 
 
@@ -34,4 +35,6 @@ class Limits:
         return LEARNER_START_WITHIN_S if role == "learner" else START_TIMES * self.hang_after_s
 
     def memory_of(self, role: str) -> int | None:
-        return None if role == "learner" else self.memory_bytes
+        if role == "learner" or self.memory_bytes is None:
+            return None
+        return max(self.memory_bytes, VISUALIZER_MEMORY_BYTES) if role == "visualizer" else self.memory_bytes

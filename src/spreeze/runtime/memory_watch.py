@@ -23,7 +23,7 @@ class MemoryWatch:
         taken = resident_bytes(pid)
         if taken <= limit_bytes:
             return None
-        return f"took {_mib(taken)} of memory, more than the {_mib(limit_bytes)} of --sampler-memory"
+        return f"took {_mib(taken)} of memory, more than the {_mib(limit_bytes)} that it may (--sampler-memory)"
 
 
 def resident_bytes(pid: int) -> int:

@@ -21,7 +21,7 @@ from spreeze.envs.registry import choose_backend, probe
 from spreeze.envs.source import EnvSource
 from spreeze.metrics import wandb_mirror
 from spreeze.metrics.readable import one_line
-from spreeze.requests import CHECKPOINT, STOP, Inbox
+from spreeze.requests import CHECKPOINT, PICTURE_OFF, PICTURE_ON, STOP, Inbox
 from spreeze.resolve import Choice, Resolved, resolve
 from spreeze.roles.job import Job
 from spreeze.run_folder import make_run_dir
@@ -36,6 +36,7 @@ from spreeze.runtime.temp_folder import remove_temp_folder, temp_folder
 from spreeze.runtime.topology import Topology, connect
 from spreeze.spec import layout_of
 from spreeze.tuning.hardware import find_machine
+from spreeze.watching.outlets import OFF, WEB, check_outlet
 from spreeze.weights.policy_file import LIVE_POLICY_SPEC
 
 
@@ -64,6 +65,7 @@ def train(
     if config.wandb is not None:
         wandb_mirror.check_installed()
     source = EnvSource.of(env)
+    check_outlet(config.visualize)
     guardian = Guardian()
     with guardian.marking():
         spec = probe(source)
@@ -169,6 +171,9 @@ class _Supervisor:
         # the learner first: importing torch takes longest
         for role in ("learner", *(f"sampler-{k}" for k in range(int(self._config.samplers))), "evaluator"):
             self._crew.start(role)
+        if self._config.visualize != OFF:
+            self._board.section("supervisor").set("picture", int(self._config.visualize == WEB))
+            self._start_visualizer()
         self._guardian.start()
         for name, choice in self._resolved.auto.items():
             self._event("choice", f"{name} {choice.value}: {choice.reason}", setting=name, value=choice.value)
@@ -206,9 +211,25 @@ class _Supervisor:
                 self._event("request", f"a checkpoint was asked for{asked_by}", request=CHECKPOINT)
             elif request.what == STOP:
                 return End("stopped", f"a stop was asked for{asked_by}", 0)
+            elif request.what in (PICTURE_ON, PICTURE_OFF):
+                self._event("request", f"the live picture was asked for{asked_by}", request=request.what)
+                self._show_picture(request.what == PICTURE_ON)
             else:
                 self._event("warning", f"{one_line(request.what)!r} was asked for{asked_by}; it means nothing here")
         return None
+
+    def _show_picture(self, on: bool) -> None:
+        self._board.section("supervisor").set("picture", int(on))
+        if not on and self._config.visualize in (OFF, WEB):  # it has nothing else to draw
+            self._crew.dismiss("visualizer")
+        elif on and not self._crew.wanted("visualizer"):
+            self._start_visualizer()
+
+    def _start_visualizer(self) -> None:
+        try:
+            self._crew.start("visualizer")
+        except OSError as error:  # a run needs no picture
+            self._event("warning", f"no process for the picture could be started: {error}", role="visualizer")
 
     def _solved(self) -> End | None:
         if not self._board.section("evaluator").get("solved"):

@@ -18,7 +18,7 @@ from spreeze.experience.packing import block_rows
 from spreeze.experience.ring import waiting_rows
 from spreeze.experience.ways import make_channel, open_receiver, open_sender
 from spreeze.memory import SharedBlock
-from spreeze.roles.links import EvaluatorLinks, LearnerLinks, SamplerLinks
+from spreeze.roles.links import EvaluatorLinks, LearnerLinks, SamplerLinks, VisualizerLinks
 from spreeze.spec import Layout
 from spreeze.weights.link import Follower, Publisher
 from spreeze.weights.memory import MemoryFollower, MemoryPublisher, make_weights_block
@@ -93,6 +93,10 @@ def open_sampler_links(wiring: dict[str, Any], board: Board, run_dir: Path, coun
 
 def open_evaluator_links(wiring: dict[str, Any], board: Board, run_dir: Path, count: int) -> EvaluatorLinks:
     return EvaluatorLinks(board, _follower(wiring, board, run_dir, count))
+
+
+def open_visualizer_links(wiring: dict[str, Any], board: Board, run_dir: Path, count: int) -> VisualizerLinks:
+    return VisualizerLinks(board, _follower(wiring, board, run_dir, count))
 
 
 def open_learner_links(wiring: dict[str, Any], board: Board, run_dir: Path, count: int) -> LearnerLinks:

@@ -58,7 +58,7 @@ class Policy:
         self.spec = policy
         self.env = env
         self.about = about
-        self._flat = flat.astype(np.float32)
+        self.flat = flat.astype(np.float32)
         self._seed = seed
         self._numpy = self._sized(1)
         self._low, self._high = _finite_bounds(env)
@@ -89,7 +89,7 @@ class Policy:
 
     def _sized(self, batch: int) -> NumpyPolicy:
         numpy_policy = NumpyPolicy(self.spec, batch, self._seed)
-        numpy_policy.flat[:] = self._flat
+        numpy_policy.flat[:] = self.flat
         return numpy_policy
 
 

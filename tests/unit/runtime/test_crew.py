@@ -9,7 +9,7 @@ import pytest
 
 from spreeze.board import Board
 from spreeze.runtime import crew as crew_module
-from spreeze.runtime.crew import SPAWN_AGAIN_AFTER_S, Crew
+from spreeze.runtime.crew import DISMISSED_WITHIN_S, SPAWN_AGAIN_AFTER_S, Crew
 from spreeze.runtime.limits import LEARNER_SILENT_AT_MOST_S, START_TIMES, Limits
 
 LIMITS = Limits(hang_after_s=10.0, restarts_per_minute=3, memory_bytes=None)
@@ -83,6 +83,9 @@ class House:
             raise self.refused
         self.children[role] = FakeChild(len(self.events) + 100, self.clock.now_s)
         return self.children[role]
+
+    def state(self, role: str) -> str:
+        return next(r.state for r in self.crew.states(self.clock.now_s) if r.name == role)
 
     def _event(self, kind: str, reason: str, **fields: Any) -> None:
         self.events.append({"kind": kind, "reason": reason, **fields})
@@ -195,4 +198,53 @@ def test_a_role_over_its_memory_is_replaced(house: House, monkeypatch: pytest.Mo
     taken[limited.children["sampler-0"].pid] = 201 << 20
     taken[limited.children["learner"].pid] = 900 << 20  # its memory is planned, not limited
     assert limited.pass_time(2) is None
-    assert limited.reasons("restart") == ["it took 201 MiB of memory, more than the 200 MiB of --sampler-memory"]
+    assert limited.reasons("restart") == [
+        "it took 201 MiB of memory, more than the 200 MiB that it may (--sampler-memory)"
+    ]
+
+
+def test_a_run_goes_on_without_its_visualizer(house: House) -> None:
+    house.crew.start("visualizer")
+    for restarts in range(LIMITS.restarts_per_minute):
+        house.children["visualizer"].code = -signal.SIGKILL
+        assert house.pass_time(1) is None
+        assert house.crew.restarts()["visualizer"] == restarts + 1
+    house.children["visualizer"].code = -signal.SIGKILL
+    assert house.pass_time(100) is None
+    assert house.reasons("warning") == ["it was killed by SIGKILL, again and again: the run goes on without it"]
+    assert house.state("visualizer") == "dead"
+    assert house.children["visualizer"].pid not in house.crew.pids()
+    house.crew.start("visualizer")  # somebody asks for it again
+    house.works("visualizer")
+    assert house.state("visualizer") == "ok"
+    assert house.crew.restarts()["visualizer"] == LIMITS.restarts_per_minute
+
+
+def test_a_visualizer_may_leave(house: House) -> None:
+    house.crew.start("visualizer")
+    house.works("visualizer")
+    house.children["visualizer"].code = 0
+    assert house.pass_time(100) is None
+    assert house.reasons("leave") == ["it has left"]
+    assert house.crew.restarts()["visualizer"] == 0
+    assert "visualizer" not in [role.name for role in house.crew.states(house.clock.now_s)]
+    assert not house.crew.wanted("visualizer")
+
+
+def test_a_visualizer_that_hangs_is_replaced_and_one_that_was_dismissed_is_ended(house: House) -> None:
+    house.crew.start("visualizer")
+    house.works("visualizer")
+    first = house.children["visualizer"]
+    assert house.pass_time(2 * LIMITS.hang_after_s + 2) is None
+    assert first.code == -signal.SIGKILL
+    second = house.children["visualizer"]
+    assert second is not first
+    house.crew.dismiss("visualizer")
+    assert not house.crew.wanted("visualizer")
+    assert house.pass_time(DISMISSED_WITHIN_S - 1) is None
+    assert second.code is None
+    assert house.pass_time(2) is None
+    assert second.code == -signal.SIGKILL
+    assert house.reasons("leave") == ["it has left"]
+    house.crew.start("visualizer")
+    assert house.crew.wanted("visualizer")

@@ -1,0 +1,171 @@
+"""`spreeze watch RUN`: a run's policy at the speed of life, from another terminal.
+
+It reads what the run leaves on the disk and asks nothing of it. While the run goes on it follows the live weights, or
+the best policy where those are not on the disk (--weights memory), until the run ends; of a run that is over it plays
+the best policy until it is told to stop. It shows a window, or writes the live picture where there is no screen.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from spreeze.documents import read_document
+from spreeze.envs.kept import find_source
+from spreeze.errors import ConfigError, SpreezeError
+from spreeze.run_folder import CONFIG_FILE, find_run
+from spreeze.spec import EnvSpec
+from spreeze.watching.drawing import DrawnEnv, has_screen, prepare_drawing
+from spreeze.watching.following import BestFollower, FollowedPolicy
+from spreeze.watching.live import drawn_by
+from spreeze.watching.niceness import lower_priority
+from spreeze.watching.outlets import WEB, WINDOW, LiveOutlet, Outlet, WindowOutlet, check_outlet
+from spreeze.watching.playing import Player
+from spreeze.weights.numpy_policy import PolicySpec
+from spreeze.weights.policy_file import LIVE_POLICY_SPEC, load_policy
+from spreeze.weights.ssd import SsdFollower
+
+SILENT_RUN_S = 30.0  # a run writes a line of figures a second; one that has not for so long was killed
+LOOK_EVERY_S = 0.5
+_SPEC_WITHIN_S = 10.0  # a run that has just made its folder
+_NAP_S = 0.1
+
+
+class Watched:
+    """A run, as its folder tells it."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir = run_dir
+        self._looked_s = 0.0
+        self._over = False
+
+    def over(self) -> bool:
+        """It has ended, or was killed. Looked at now and then."""
+        now = time.monotonic()
+        if not self._over and now - self._looked_s > LOOK_EVERY_S:
+            self._looked_s = now
+            self._over = self._has_ended()
+        return self._over
+
+    def end(self) -> str:
+        """How it ended, for people."""
+        try:
+            summary = json.loads((self.run_dir / "summary.json").read_bytes())
+            return f"the run has ended: {summary['status']}, {summary['reason']}"
+        except (OSError, ValueError, KeyError, TypeError):
+            return f"the run has written nothing for {SILENT_RUN_S:.0f} s; it seems to have been killed"
+
+    def _has_ended(self) -> bool:
+        written_s, summary_s = self._written_s("metrics.jsonl", CONFIG_FILE), self._written_s("summary.json")
+        # a run that is resumed has the summary of its first part
+        return summary_s >= written_s > 0 or time.time() - written_s > SILENT_RUN_S
+
+    def _written_s(self, *names: str) -> float:
+        """When the newest of them was written; 0 where there is none."""
+        times = [0.0]
+        for name in names:
+            path = self.run_dir / name
+            if path.exists():
+                times.append(path.stat().st_mtime)
+        return max(times)
+
+
+def watch_run(run: str, how: str | None, trust: bool, say: Callable[[str], None]) -> None:
+    """`how`: window or web; None: a window where there is a screen. Ends with the run, or by KeyboardInterrupt."""
+    run_dir = find_run(run)
+    watched = Watched(run_dir)
+    how = how or choose_outlet()
+    check_outlet(how)
+    source = find_source(run_dir, trust)
+    live = not watched.over()
+    policy = _followed(run_dir, live, say)
+    prepare_drawing()
+    env = DrawnEnv(source, light=True)
+    outlet: Outlet = WindowOutlet() if how == WINDOW else LiveOutlet(run_dir, "watch", say)
+    player = Player(env, source.env_id, policy, lambda: [outlet], on_picture=_Once(lower_priority))
+
+    def go_on() -> bool:
+        return outlet.open() and not (live and watched.over())
+
+    reason = "nobody watches any more"
+    say(_where(run_dir, how, live))
+    try:
+        while True:
+            if not outlet.open():
+                if how == WINDOW:
+                    return
+                _wait_for_turn(run_dir, outlet, watched, live, say)
+            if live and watched.over():
+                reason = watched.end()
+                say(reason)
+                return
+            player.play_episode(go_on)
+    except SpreezeError as error:
+        outlet.close(str(error), failed=True)
+        raise
+    finally:
+        outlet.close(reason)
+        env.close()
+
+
+def choose_outlet() -> str:
+    if not has_screen():
+        return WEB
+    try:
+        check_outlet(WINDOW)
+    except ConfigError:
+        return WEB
+    return WINDOW
+
+
+class _Once:
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call: Callable[[], None] | None = call
+
+    def __call__(self) -> None:
+        if self._call is not None:
+            self._call()
+            self._call = None
+
+
+def _followed(run_dir: Path, live: bool, say: Callable[[str], None]) -> FollowedPolicy:
+    on_disk = read_document(run_dir / CONFIG_FILE, "the config.json of a run").get("weights") != "memory"
+    if live and on_disk:
+        policy, env = _live_spec(run_dir)
+        return FollowedPolicy(SsdFollower(run_dir), policy, env)
+    if live:
+        say("this run keeps its live weights in memory: shown is the best policy so far")
+    best, kept = BestFollower(run_dir), load_policy(run_dir)
+    return FollowedPolicy(best, kept.spec, kept.env, best.describe)
+
+
+def _live_spec(run_dir: Path) -> tuple[PolicySpec, EnvSpec]:
+    path = run_dir / LIVE_POLICY_SPEC
+    deadline = time.monotonic() + _SPEC_WITHIN_S
+    while not path.is_file() and time.monotonic() < deadline:
+        time.sleep(_NAP_S)
+    found = read_document(path, "the description of a run's live weights")
+    try:
+        return PolicySpec.from_json(found["policy"]), EnvSpec.from_json(found["env"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"{path}: not the description of a run's live weights ({error})") from None
+
+
+def _where(run_dir: Path, how: str, live: bool) -> str:
+    what = "the policy as it learns" if live else "the best policy of a run that is over"
+    if how == WINDOW:
+        return f"{what}, in a window; close it or press Ctrl-C to stop"
+    return f"{what}, as {run_dir / 'live' / 'frame.jpg'}: 'spreeze dashboard' shows it; Ctrl-C stops"
+
+
+def _wait_for_turn(run_dir: Path, outlet: Outlet, watched: Watched, live: bool, say: Callable[[str], None]) -> None:
+    """One process draws a run's picture; this one goes on when that stops."""
+    drawer = drawn_by(run_dir) or {}
+    who = (
+        "the run itself" if drawer.get("started_by") == "run" else f"another process ({drawer.get('pid', 'starting')})"
+    )
+    say(f"{who} draws the live picture already: see it with 'spreeze dashboard'; this command waits until it stops")
+    while not outlet.open() and not (live and watched.over()):
+        time.sleep(_NAP_S)
