@@ -124,7 +124,7 @@ def test_a_picture_comes_follows_and_goes_and_the_run_does_not_care(
     assert "the run has ended: stopped, a stop was asked for by a test" in err
     assert "spreeze dashboard" in err
     assert onlooker.faults == []
-    assert onlooker.sizes == {(480, 480)}
+    assert onlooker.sizes == {(500, 500)}
     assert [(event["role"]) for event in run.events("restart")] == ["visualizer"]
     summary = run.summary()
     assert summary["restarts"] == {"learner": 0, "sampler-0": 0, "evaluator": 0, "visualizer": 1}

@@ -25,7 +25,7 @@ from spreeze.watching.live import FRAME, LiveFiles
 from spreeze.watching.window import write_picture
 
 LOCK = ".drawing"  # beside the live picture: held by the process that draws, let go by the kernel with it
-MOST_PIXELS = (640, 480)  # width, height of a live picture
+MOST_PIXELS = (640, 640)  # width, height of a live picture
 JPEG_QUALITY = 80
 BEAT_EVERY_S = 1.0
 OFF, WEB, WINDOW, VIDEO = "off", "web", "window", "video"  # of --visualize

@@ -64,7 +64,7 @@ def test_a_disk_that_refuses_costs_pictures_and_is_told_once(tmp_path: Path, mon
 
 def test_a_large_picture_is_made_smaller_and_keeps_its_shape() -> None:
     data, size = encode_jpeg(np.zeros((2000, 1000, 3), np.uint8))
-    assert size == (MOST_PIXELS[1] // 2, MOST_PIXELS[1])
+    assert size == (MOST_PIXELS[0] // 2, MOST_PIXELS[1])
     assert Image.open(io.BytesIO(data)).size == size
 
 
