@@ -33,6 +33,7 @@ def save_run(
 ) -> Path:
     spec = PolicySpec(kind, 3, 2, hidden)
     flat = np.random.default_rng(0).normal(0, 0.5, spec.weight_count).astype(np.float32)
+    folder.mkdir(parents=True, exist_ok=True)
     save_policy(folder, spec, EnvSpec("Test-v0", 3, 2, *BOUNDS[bounds], 200), flat, {"return_mean": -150.0})
     return folder
 
