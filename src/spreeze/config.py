@@ -26,6 +26,7 @@ RUN_FACTS = (
     "adjusted",
     "replay_bytes",
     "plan",
+    "adapts",
 )  # of config.json, beside the settings
 Parse = Callable[[Any], Any]
 
@@ -199,6 +200,8 @@ class RunConfig:
     precision: str = setting(AUTO, one_of(AUTO, "float32", "bfloat16"), "number format of the products in an update")
     compile: str = setting(AUTO, one_of(AUTO, "off", "on"), "fused and captured updates; off: the plain reference")
     learner_threads: int | str = setting(AUTO, or_word(AUTO, whole(1, 512)), "CPU threads of the update's products")
+    adapt: str = setting("on", one_of("on", "off"), "adapt what is auto to the machine while training goes on")
+    retune: bool = setting(False, switch, "forget what earlier runs found on this machine, and look again")
 
     # faults
     hang_after: float = setting(
@@ -292,7 +295,7 @@ def load_config_file(path: str | Path) -> dict[str, Any]:
             raise ConfigError(f"--config {path}: unknown setting {key!r}.{nearest(key, names)}")
     asked = {**data, **dict.fromkeys(data["auto"], AUTO)}
     asked |= {name: change["asked"] for name, change in data.get("adjusted", {}).items()}
-    return {name: asked[name] for name in names - {"run_dir"} if name in asked}
+    return {name: asked[name] for name in names - {"run_dir", "retune"} if name in asked}
 
 
 def _is_run_config(data: Any) -> bool:

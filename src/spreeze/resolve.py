@@ -31,6 +31,7 @@ from spreeze.tuning.plan import (
     amount,
     make_plan,
 )
+from spreeze.tuning.search import Setting, Space
 from spreeze.tuning.two_gpus import Sizes
 
 # One call of the policy for 16 observations costs 4 times that for one; with more environments than that their memory
@@ -39,6 +40,9 @@ ENVS_PER_SAMPLER = 16
 BULLET_ENVS_PER_SAMPLER = 8  # a physics server each, and a step slow enough that the policy's call hardly counts
 ENVPOOL_ENVS_PER_SAMPLER = 64  # two halves of 32: the engine steps one while the policy acts for the other
 BATCH_SIZE_CPU = 64
+# What the tuner may step to (docs/decisions/0011-what-the-tuner-seeks.md). A CPU has no ladder: what updates cost there
+# is known, and what larger batches are worth is not.
+LADDER_CUDA = (1024, 2048, 4096, 8192, 16384, 32768)
 BATCH_SIZE_CUDA = 8192  # below it a GPU's update takes as long, so a smaller batch is thrown away speed
 SAMPLER_MEMORY_SHARE = 0.5  # of what is free, all of them together; replay and learner need the rest
 LEAST_SAMPLER_MEMORY_BYTES = 1 << 30
@@ -75,6 +79,9 @@ class Resolved:
     auto: dict[str, Choice]
     adjusted: dict[str, Adjusted] = field(default_factory=dict)
     plan: Plan | None = None  # of the memory; None where nothing will be started
+    space: Space | None = None  # what may be adapted while the run goes on; likewise
+    start: Setting | None = None  # where it begins
+    known: str | None = None  # why the start needs no search
 
     @property
     def replay_bytes(self) -> int:
@@ -82,6 +89,17 @@ class Resolved:
 
     def in_folder(self, run_dir: Path) -> Resolved:
         return replace(self, config=self.config.replace(run_dir=str(run_dir)))
+
+    def starting_at(self, start: Setting, known: str) -> Resolved:
+        """What an earlier run found, as the start."""
+        auto = dict(self.auto)
+        if "batch_size" in auto:
+            auto["batch_size"] = Choice(start.batch_size, known)
+        if "samplers" in auto and start.samplers != self.config.samplers:
+            reason = f"{auto['samplers'].reason}; {start.samplers} of them are active at first: {known}"
+            auto["samplers"] = replace(auto["samplers"], reason=reason)
+        config = self.config.replace(batch_size=start.batch_size)
+        return replace(self, config=config, auto=auto, start=start, known=known)
 
     def as_json(self) -> dict[str, Any]:
         """The run's config.json; spreeze.config.load_config_file reads it."""
@@ -93,6 +111,7 @@ class Resolved:
             "auto": {name: choice.as_json() for name, choice in self.auto.items()},
             "adjusted": {name: change.as_json() for name, change in self.adjusted.items()},
             "plan": None if self.plan is None else self.plan.as_json(),
+            "adapts": None if self.space is None else self.space.as_json(),
             "spec": self.spec.as_json(),
         }
 
@@ -140,7 +159,9 @@ def resolve(config: RunConfig, spec: EnvSpec, machine: Machine, backend: Choice)
     numbers |= {name: settle(name, choice) for name, choice in placement_choices(config, two).items()}
     resolved = Resolved(config.replace(**numbers), spec, auto)
     check_numbers(resolved.config)
-    return fit(resolved, make_plan(demand_of(resolved), room_of(resolved.config, machine), "samplers" not in auto))
+    ladder, why_one = choose_ladder(resolved, on_gpu)
+    plan = make_plan(demand_of(resolved, ladder), room_of(resolved.config, machine), "samplers" not in auto)
+    return with_space(fit(resolved, plan), machine.cores, why_one)
 
 
 def choose_device(machine: Machine) -> Choice:
@@ -251,6 +272,44 @@ def choose_batch_size(on_gpu: bool, replay_size: int) -> Choice:
     return Choice(batch_size, "a GPU needs it to be busy" if on_gpu else "more updates a second, which on a CPU decide")
 
 
+def choose_ladder(resolved: Resolved, on_gpu: bool) -> tuple[tuple[int, ...], str | None]:
+    """The batch sizes that may be stepped to, ascending, and where there is but one, why."""
+    config, batch_size = resolved.config, int(resolved.config.batch_size)
+    if (why := _why_as_asked(resolved, "batch_size")) is not None:
+        return (batch_size,), why
+    if config.replay_ratio != "free":
+        return (batch_size,), "with an exact --replay-ratio it decides how many updates an env step has"
+    if config.actor_device is not None:
+        return (batch_size,), "two devices hand each other batches of one size"
+    if not on_gpu:
+        return (batch_size,), f"on a CPU {batch_size} is known to be good"
+    rungs = {rung for rung in LADDER_CUDA if rung <= config.replay_size} | {batch_size}
+    return tuple(sorted(rungs)), "replay could hold no other" if len(rungs) == 1 else None
+
+
+def _why_as_asked(resolved: Resolved, name: str) -> str | None:
+    """Why the tuner leaves a setting alone from the start."""
+    if name not in resolved.auto:
+        return "as asked for"
+    if resolved.config.deterministic:
+        return "--deterministic adapts nothing"
+    return "--adapt is off" if resolved.config.adapt == "off" else None
+
+
+def with_space(resolved: Resolved, cores: int, why_one: str | None) -> Resolved:
+    """What may be adapted within what fits into the memory."""
+    assert resolved.plan is not None, "it decides what fits"
+    config, ladder = resolved.config, resolved.plan.demand.ladder
+    ladder = tuple(rung for rung in ladder if rung <= config.replay_size)
+    if why_one is None and len(ladder) == 1:
+        why_one = "memory is too short for others"
+    samplers, samplers_fixed = int(config.samplers), _why_as_asked(resolved, "samplers")
+    if samplers_fixed is None and samplers == 1:
+        samplers_fixed = f"one is what {cores} usable cores have room for"
+    space = Space(samplers, samplers_fixed, ladder, why_one, cores)
+    return replace(resolved, space=space, start=Setting(samplers, int(config.batch_size)))
+
+
 def choose_precision(on_gpu: bool) -> Choice:
     if on_gpu:
         return Choice("bfloat16", "products twice as fast on this GPU; weights and sums stay float32")
@@ -290,9 +349,9 @@ def check_numbers(config: RunConfig) -> None:
             )
 
 
-def demand_of(resolved: Resolved) -> Demand:
+def demand_of(resolved: Resolved, ladder: tuple[int, ...]) -> Demand:
     config, spec, layout = resolved.config, resolved.spec, layout_of(resolved.spec)
-    num_envs, batch_size = int(config.envs_per_sampler), int(config.batch_size)
+    num_envs = int(config.envs_per_sampler)
     env_bytes = BULLET_ENV_BYTES if "Bullet" in spec.env_id else 0
     process_bytes = ENVPOOL_SAMPLER_BYTES if config.env_backend == "envpool" else ENV_PROCESS_BYTES
     return Demand(
@@ -304,8 +363,8 @@ def demand_of(resolved: Resolved) -> Demand:
         env_bytes=env_bytes,
         hidden_units=sum(config.hidden),
         network_bytes=network_bytes(config, spec),
-        ladder=(batch_size,),
-        first_batch_size=batch_size,
+        ladder=ladder,
+        first_batch_size=int(config.batch_size),
         row_bytes=layout.row_bytes,
         replay_rows=config.replay_size,
         least_replay_rows=min(config.replay_size, max(needed_rows(config).values())),

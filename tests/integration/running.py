@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,16 +65,22 @@ def is_gone(pid: int) -> bool:
 
 
 class Run:
-    """`spreeze train` as a program of its own. `address_kib`: what each of its processes may map (ulimit -v)."""
+    """`spreeze train` as a program of its own. `address_kib`: what each of its processes may map (ulimit -v);
+    `program`: what takes the place of `spreeze`."""
 
     def __init__(
-        self, run_dir: Path, env: str = "Pendulum-v1", address_kib: int | None = None, **settings: Any
+        self,
+        run_dir: Path,
+        env: str = "Pendulum-v1",
+        address_kib: int | None = None,
+        program: Sequence[str] = (sys.executable, "-m", "spreeze"),
+        **settings: Any,
     ) -> None:
         self.run_dir = run_dir
         flags = {**SMALL, **settings}
-        command = [sys.executable, "-m", "spreeze", "train", env, "--run-dir", str(run_dir)]
+        command = [*program, "train", env, "--run-dir", str(run_dir)]
         for name, value in flags.items():
-            command += ["--" + name.replace("_", "-"), str(value)]
+            command += ["--" + name.replace("_", "-")] + ([] if value is True else [str(value)])
         if address_kib is not None:
             command = ["sh", "-c", f'ulimit -v {address_kib} && exec "$@"', "sh", *command]
         path = os.pathsep.join([str(SRC), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])

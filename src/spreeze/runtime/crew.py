@@ -99,8 +99,8 @@ class Crew:
     def roles(self) -> list[str]:
         return list(self._members)
 
-    def pids(self) -> list[int]:
-        return [member.child.pid for member in self._members.values() if member.gone is None]
+    def pids(self, but_not: Iterable[str] = ()) -> list[int]:
+        return [member.child.pid for role, member in self._members.items() if not member.gone and role not in but_not]
 
     def restarts(self) -> dict[str, int]:
         return {role: member.restarts for role, member in self._members.items()}

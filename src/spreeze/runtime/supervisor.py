@@ -31,11 +31,12 @@ from spreeze.runtime.ending import POLL_S, End, Ending, last_words
 from spreeze.runtime.guardian import Guardian
 from spreeze.runtime.limits import Limits
 from spreeze.runtime.process import Child
+from spreeze.runtime.self_tuning import MachineMemory, make_tuner, start_from_memory
 from spreeze.runtime.signals import signals_noted
 from spreeze.runtime.temp_folder import remove_temp_folder, temp_folder
 from spreeze.runtime.topology import Topology, connect
 from spreeze.spec import layout_of
-from spreeze.tuning.hardware import find_machine
+from spreeze.tuning.hardware import Machine, find_machine
 from spreeze.watching.outlets import OFF, WEB, check_outlet
 from spreeze.weights.policy_file import LIVE_POLICY_SPEC
 
@@ -71,12 +72,12 @@ def train(
         spec = probe(source)
         backend, reason = choose_backend(source, config.env_backend, spec)
     machine = find_machine()
-    resolved = resolve(config, spec, machine, Choice(backend, reason))
+    resolved, remembered = start_from_memory(resolve(config, spec, machine, Choice(backend, reason)), machine)
     run_dir = make_run_dir(config.run_dir, source.env_id, config.algo)
     resolved = resolved.in_folder(run_dir)
     _write_json(run_dir / "config.json", resolved.as_json())
     _write_json(run_dir / "machine.json", machine.as_json())
-    return _Supervisor(source, resolved, run_dir, started_ns, quiet, guardian).run()
+    return _Supervisor(source, resolved, run_dir, started_ns, quiet, guardian, machine, remembered).run()
 
 
 class _Supervisor:
@@ -88,6 +89,8 @@ class _Supervisor:
         started_ns: int,
         quiet: bool,
         guardian: Guardian,
+        machine: Machine,
+        remembered: MachineMemory,
     ) -> None:
         self._source, self._resolved, self._config = source, resolved, resolved.config
         self._run_dir, self._started_ns = run_dir, started_ns
@@ -96,11 +99,12 @@ class _Supervisor:
         )
         self._topology = self._connect()
         self._board = self._topology.board
-        self._board.section("supervisor").set("active_samplers", int(self._config.samplers))
         self._books = Books(resolved, source.env_id, self._board, run_dir, started_ns, quiet)
         self._event = self._books.recorder.event
         self._guardian = guardian
         self._crew = Crew(self._board, self._spawner(), self._event, Limits.of(self._config))
+        self._remembered = remembered
+        self._tuner = make_tuner(resolved, machine, self._board, self._crew, self._event, remembered)
         self._signals: list[int] = []
         self._inbox = Inbox(run_dir)
 
@@ -179,12 +183,15 @@ class _Supervisor:
             self._event("choice", f"{name} {choice.value}: {choice.reason}", setting=name, value=choice.value)
         for name, change in self._resolved.adjusted.items():
             self._event("warning", f"{name} {change.value}: {change.reason}", setting=name, value=change.value)
+        if self._remembered.trouble is not None:
+            self._event("warning", f"what earlier runs found is ignored: {self._remembered.trouble}")
 
     def _watch(self) -> End:
         """Until there is a reason to end."""
         while True:
             end = self._reason_to_end() or self._answer_requests() or self._heal()
             self._books.keep(self._crew)
+            self._tuner.tick()
             if end is not None:
                 return end
             time.sleep(POLL_S)

@@ -1,0 +1,291 @@
+"""How many samplers are active and how large a batch is, decided from measured windows. Pure: ask and tell.
+
+What is sought, and why, stands in docs/decisions/0011-what-the-tuner-seeks.md:
+
+    batch size   the largest of the ladder of which at least a third of an update's time is fixed. With an update's
+                 seconds a + b B, a and b from two neighbours on the ladder: the largest B with a / (a + b B) >= 1/3.
+    samplers     the number with the least time for an update and the rows it needs: 1/update_hz + 1/sample_hz.
+
+First it searches, where there is something to try: nothing is tried that what is known speaks against. A change has to
+be worth its place, and no batch size is measured twice, so a search ends, and soon. Then it watches: another program's
+cores are left to it and taken again, and where the rates fall for another reason it tries fewer samplers; rarely, and
+the more rarely the more often it happened.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any, NamedTuple
+
+WINDOW_S = 0.5
+TRY, FOUND, WATCH, ADAPTED = "try", "found", "watch", "adapted"
+_WINDOWS_A_TRY = 3
+_MOST_RUNGS_TRIED = 4  # with the start and the samplers' tries at most 8 settings, 12 s of windows
+_MOST_COUNTS_TRIED = 3
+LEAST_FIXED_SHARE = 1 / 3
+STAY_FIXED_SHARE = 0.8 * LEAST_FIXED_SHARE  # down to this the batch that is in force is left alone
+WORTH = 0.05  # what another number of samplers has to gain
+ROWS_AN_UPDATE = 1.0  # fresh rows that an update needs
+CORES_SHORT = 0.9  # of the cores busy: a sampler may have what the learner waits for
+RING_FULL_SHARE = 0.25  # of the samplers' time: some of them wait anyway
+LEAST_UPDATE_HZ = 50.0  # below it the windows hold too few updates to tell batch sizes apart
+_SUSTAINED = 6  # windows of one opinion
+_FELL, _ROSE = 0.7, 1.3  # times the score that was usual
+_QUIET_AT_FIRST, _QUIET_AT_MOST = 10, 600  # windows from one adaptation to the next: 5 s, 5 minutes
+
+
+@dataclass(frozen=True)
+class Setting:
+    samplers: int  # active ones
+    batch_size: int
+
+    def __str__(self) -> str:
+        return f"{samplers_in_words(self.samplers)}, batch {self.batch_size:,}"
+
+
+def samplers_in_words(count: int) -> str:
+    return f"{count} active sampler{'s' if count > 1 else ''}"
+
+
+@dataclass(frozen=True)
+class Space:
+    """What may be changed in a run."""
+
+    samplers: int  # that were started; from 1 of them to all can be active
+    samplers_fixed: str | None  # why that is not touched
+    batch_sizes: tuple[int, ...]  # the ladder, ascending
+    batch_fixed: str | None  # why it has one rung
+    cores: int
+
+    @property
+    def fixed(self) -> bool:
+        return self.samplers_fixed is not None and self.batch_fixed is not None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "samplers": self.samplers_fixed or f"1 to {self.samplers}",
+            "batch_size": self.batch_fixed or list(self.batch_sizes),
+        }
+
+    def why_nothing(self) -> str:
+        return f"samplers: {self.samplers_fixed}; batch size: {self.batch_fixed}"
+
+
+class Window(NamedTuple):
+    """What was measured while one setting was in force."""
+
+    update_hz: float
+    sample_hz: float
+    cores_busy: float | None = None  # with work of normal priority, this run's and others'; None: not known
+    cores_of_others: float | None = None
+    ring_full: float = 0.0  # share of the active samplers' time
+    gpu_pct: float | None = None
+    staleness: float | None = None  # updates
+
+    def score(self) -> float:
+        """Updates a second, where each waits for its fresh rows."""
+        if self.update_hz <= 0 or self.sample_hz <= 0:
+            return 0.0
+        return 1 / (1 / self.update_hz + ROWS_AN_UPDATE / self.sample_hz)
+
+    def words(self) -> str:
+        return f"{self.update_hz:,.0f} updates/s beside {self.sample_hz:,.0f} env steps/s"
+
+
+def middle(windows: Iterable[Window]) -> Window:
+    """Each figure's median: a window that something disturbed does not decide."""
+    columns = [None if None in column else median(column) for column in zip(*windows, strict=True)]
+    return Window(*columns)  # type: ignore[arg-type]
+
+
+class Move(NamedTuple):
+    """A setting to be in force, in which phase of the search, and why."""
+
+    setting: Setting
+    phase: str
+    reason: str
+    windows: int = 1  # whose median is waited for
+
+
+Measured = Generator[Move, Window, "Found"]
+
+
+class Found(NamedTuple):
+    setting: Setting
+    measured: Window
+    reason: str
+
+
+class Search:
+    """`ask` says what is to be in force and why; `tell` takes a window that was measured while it was."""
+
+    def __init__(self, space: Space, start: Setting, known: str | None = None) -> None:
+        """`known`: why `start` needs no search."""
+        self._steps = _found_at_once(space, start, known) if known else _search(space, start)
+        self._windows: list[Window] = []
+        self._move = next(self._steps)
+
+    def ask(self) -> Move:
+        return self._move
+
+    def tell(self, window: Window) -> None:
+        self._windows.append(window)
+        if len(self._windows) >= self._move.windows:
+            measured, self._windows = middle(self._windows), []
+            self._move = self._steps.send(measured)
+
+    def done(self) -> bool:
+        """It only watches."""
+        return self._move.phase != TRY
+
+
+def _search(space: Space, start: Setting) -> Generator[Move, Window, None]:
+    found = Found(start, (yield _try(start, "what it starts with")), "")
+    reasons = []
+    if space.batch_fixed is None:
+        found = yield from _seek_batch_size(space, found)
+        reasons.append(found.reason)
+    if space.samplers_fixed is None:
+        found = yield from _seek_samplers(space, found)
+        reasons.append(found.reason)
+    yield Move(found.setting, FOUND, f"{found.setting}: {'; '.join(reasons)}; {found.measured.words()}")
+    yield from _watch(space, found.setting)
+
+
+def _found_at_once(space: Space, start: Setting, known: str) -> Generator[Move, Window, None]:
+    yield Move(start, FOUND, f"{start}: {known}")
+    yield from _watch(space, start)
+
+
+def _try(setting: Setting, reason: str) -> Move:
+    return Move(setting, TRY, f"{setting}: {reason}", _WINDOWS_A_TRY)
+
+
+def _seek_batch_size(space: Space, start: Found) -> Measured:
+    if start.measured.update_hz < LEAST_UPDATE_HZ:
+        return start._replace(reason="too few updates a second to compare batch sizes by")
+    rungs, setting, before = space.batch_sizes, start.setting, start.setting.batch_size
+    measured = {before: start.measured}
+    place = rungs.index(before)
+    aim = rungs[place - 1] if place > 0 else rungs[place + 1]
+    while aim not in measured and len(measured) <= _MOST_RUNGS_TRIED:
+        reason = "how an update's time depends on the batch" if len(measured) == 1 else _share_words(measured, aim)
+        measured[aim] = yield _try(replace(setting, batch_size=aim), reason)
+        aim = _aim(rungs, measured, before)
+    if aim not in measured:
+        aim = min(measured, key=lambda rung: abs(rungs.index(rung) - rungs.index(aim)))
+    return Found(replace(setting, batch_size=aim), measured[aim], _share_words(measured, aim))
+
+
+def _aim(rungs: tuple[int, ...], measured: dict[int, Window], before: int) -> int:
+    """The rung that is sought as far as is known, at most one beyond those that were measured."""
+    aim = max((rung for rung in rungs if fixed_share(measured, rung) >= LEAST_FIXED_SHARE), default=rungs[0])
+    if aim < before and fixed_share(measured, before) >= STAY_FIXED_SHARE:
+        aim = before
+    lowest, highest = rungs.index(min(measured)) - 1, rungs.index(max(measured)) + 1
+    return rungs[max(0, lowest, min(highest, rungs.index(aim)))]
+
+
+def fixed_share(measured: dict[int, Window], batch_size: int) -> float:
+    """Of an update's time a + b B, by the two measured batch sizes nearest to this one: a / (a + b B)."""
+    nearest = sorted(measured, key=lambda rung: abs(rung - batch_size) / max(rung, batch_size))[:2]
+    (low, high) = sorted(nearest)
+    low_s, high_s = (1 / max(measured[rung].update_hz, 1e-9) for rung in (low, high))
+    slope = max(0.0, (high_s - low_s) / (high - low))
+    fixed = max(0.0, low_s - slope * low)
+    whole = fixed + slope * batch_size
+    return fixed / whole if whole > 0 else 1.0
+
+
+def _share_words(measured: dict[int, Window], batch_size: int) -> str:
+    share = fixed_share(measured, batch_size)
+    return f"{share:.0%} of an update's time do not depend on the batch, a third is sought"
+
+
+def _seek_samplers(space: Space, start: Found) -> Measured:
+    here = start.measured
+    short = here.cores_busy is None or here.cores_busy >= CORES_SHORT * space.cores
+    if start.setting.samplers > 1 and (short or here.ring_full >= RING_FULL_SHARE):
+        return (yield from _climb(space, start, -1))
+    if start.setting.samplers < space.samplers and not short:
+        return (yield from _climb(space, start, +1))
+    return start._replace(reason=f"{_busy_words(space, here)}, so another number of samplers was not tried")
+
+
+def _climb(space: Space, start: Found, way: int) -> Measured:
+    """Fewer or more by a quarter, as long as each is worth it."""
+    best = start
+    for _ in range(_MOST_COUNTS_TRIED):
+        count = best.setting.samplers
+        count = max(1, min(space.samplers, count + way * max(1, count // 4)))
+        if count == best.setting.samplers:
+            break
+        setting = replace(best.setting, samplers=count)
+        measured = yield _try(setting, _busy_words(space, best.measured))
+        if measured.score() <= best.measured.score() * (1 + WORTH):
+            reason = f"{samplers_in_words(count)} gave {measured.words()}, not worth it"
+            return best._replace(reason=reason)
+        best = Found(setting, measured, f"more than with {samplers_in_words(best.setting.samplers)}")
+    return best
+
+
+def _busy_words(space: Space, window: Window) -> str:
+    if window.cores_busy is None:
+        return "how busy the cores are is not known"
+    return f"{window.cores_busy:.1f} of {space.cores} cores are busy"
+
+
+def _watch(space: Space, found: Setting) -> Generator[Move, Window, None]:
+    at, usual = found, None
+    recent: deque[Window] = deque(maxlen=_SUSTAINED)
+    quiet, since = _QUIET_AT_FIRST, 0
+    while True:
+        window = yield Move(at, WATCH, "")
+        since += 1
+        if space.samplers_fixed is not None or window.update_hz <= 0:
+            continue  # nothing to do, or the learner waits: at the end, or for an environment that hangs
+        recent.append(window)
+        if len(recent) < _SUSTAINED or since < quiet:
+            continue
+        here = middle(recent)
+        count = _count_beside_others(space, found, at, recent)
+        if count is None:
+            continue  # others have just come or gone
+        if count != at.samplers:
+            at = replace(at, samplers=count)
+            reason = f"other programs have {here.cores_of_others:.1f} of {space.cores} cores"
+        elif usual is None:
+            usual = here.score()
+            continue
+        elif here.score() < _FELL * usual or (here.score() > _ROSE * usual and at.samplers < found.samplers):
+            before = at
+            at, here, why = yield from _seek_samplers(space, Found(at, here, ""))
+            if at.samplers > found.samplers:
+                found = at
+            reason = f"usual were {usual:,.0f}, now {here.words()}; {why}"
+            if at == before:
+                reason = f"nothing is better: {reason}"
+        else:
+            continue
+        yield Move(at, ADAPTED, f"{at}: {reason}")
+        quiet = min(2 * quiet, _QUIET_AT_MOST) if since < 10 * quiet else _QUIET_AT_FIRST
+        since, usual = 0, None
+        recent.clear()
+
+
+def _count_beside_others(space: Space, found: Setting, at: Setting, recent: Iterable[Window]) -> int | None:
+    """Samplers that other programs leave a core to; None while the windows do not agree whether that is more, fewer or
+    as many as now."""
+    others = [window.cores_of_others for window in recent]
+    known = [max(1, min(found.samplers, space.samplers - round(cores))) for cores in others if cores is not None]
+    if len(known) < len(others):
+        return at.samplers
+    fewest, most = min(known), max(known)
+    if most < at.samplers:
+        return most
+    if fewest > at.samplers:
+        return fewest
+    return at.samplers if fewest == most else None

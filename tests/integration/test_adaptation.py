@@ -1,0 +1,98 @@
+"""Whole runs that adapt while they go on: nothing is lost by it, an exact ratio stays exact, and it is told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running import COUNTING, HERE, Run, wait_for
+
+CORES = 4  # as the runs are told: a learner and three samplers
+NO_SAMPLERS_NAMED = {"samplers": "auto", "learner_threads": 1}
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Run]]:
+    started: list[Run] = []
+
+    def make(mode: str = "plain", **settings: Any) -> Run:
+        program = [sys.executable, str(HERE / "roomy_machine.py"), str(CORES), mode]
+        started.append(Run(tmp_path / f"run-{len(started)}", COUNTING, program=program, **settings))
+        return started[-1]
+
+    yield make
+    for run in started:
+        run.end()
+
+
+def counters(run: Run) -> dict[str, int]:
+    (path,) = run.run_dir.glob("checkpoints/*/counters.json")
+    return json.loads(path.read_text())
+
+
+def test_an_exact_ratio_stays_exact_while_samplers_are_parked_and_batches_change(start: Callable[..., Run]) -> None:
+    ratio, learning_starts = 4.0, 200
+    run = start("restless", **NO_SAMPLERS_NAMED, replay_ratio=ratio, learning_starts=learning_starts, steps=20_000)
+    assert run.wait_end() == 0, run.stderr.read_text()
+    done, summary = counters(run), run.summary()
+    owed = ratio * (done["env_steps"] - learning_starts)
+    assert 0 <= owed - done["update_frames"] < 128  # of the largest batch
+    assert done["env_steps"] >= 20_000
+    assert (summary["status"], summary["lost_rows"], set(summary["restarts"].values())) == ("finished", 0, {0})
+    seen = {(line["samplers"], line["batch_size"]) for line in run.lines("metrics.jsonl")}
+    assert len({batch_size for _, batch_size in seen}) > 1, "no batch size was changed"
+    assert len({samplers for samplers, _ in seen}) > 1, "no sampler was parked"
+    assert done["updates"] * 8 < done["update_frames"] < done["updates"] * 128
+
+
+def test_with_fixed_settings_nothing_is_tried_and_the_run_says_so(start: Callable[..., Run]) -> None:
+    run = start(samplers=2, batch_size=32, steps=5_000)
+    assert run.wait_end() == 0, run.stderr.read_text()
+    (event,) = run.events("adaptation")
+    assert event["reason"] == "nothing to try: samplers: as asked for; batch size: as asked for"
+    assert {line["samplers"] for line in run.lines("metrics.jsonl")} == {2}
+    adapts = json.loads((run.run_dir / "config.json").read_text())["adapts"]
+    assert adapts == {"samplers": "as asked for", "batch_size": "as asked for"}
+
+
+@pytest.mark.slow
+def test_what_was_found_is_where_the_next_run_begins_until_it_is_to_look_again(start: Callable[..., Run]) -> None:
+    def found_by(**settings: Any) -> tuple[str, dict[str, Any]]:
+        run = start("quota", **NO_SAMPLERS_NAMED, **settings)
+        event = wait_for("what was found", lambda: [e for e in run.events("adaptation") if e["phase"] == "found"])[0]
+        run.process.terminate()
+        run.wait_end()
+        return event["reason"], event
+
+    first, event = found_by()
+    assert "found here" not in first
+    again, event_again = found_by()
+    assert "found here on" in again
+    assert event_again["samplers"] == event["samplers"]
+    assert "found here" not in found_by(retune=True)[0]
+
+
+@pytest.mark.slow
+def test_half_the_cores_are_left_to_another_program_and_taken_again(start: Callable[..., Run]) -> None:
+    run = start(**NO_SAMPLERS_NAMED)
+    wait_for("what was found", lambda: [e for e in run.events("adaptation") if e["phase"] == "found"])
+    burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(CORES // 2)]
+    try:
+        down = wait_for("fewer samplers", lambda: run.events("adaptation")[1:])[0]
+    finally:
+        for process in burning:
+            process.kill()
+            process.wait()
+    assert down["samplers"] < CORES - 1
+    assert "other programs have" in down["reason"]
+    parked = f"sampler-{down['samplers']}"
+    wait_for("it to be parked", lambda: (run.latest("roles") or {}).get(parked) == "parked")
+    wait_for("all samplers", lambda: run.latest("samplers") == CORES - 1, within_s=120)
+    run.process.terminate()
+    assert run.wait_end() == 143
+    assert run.summary()["lost_rows"] == 0
