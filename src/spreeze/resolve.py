@@ -293,6 +293,8 @@ def _why_as_asked(resolved: Resolved, name: str) -> str | None:
         return "as asked for"
     if resolved.config.deterministic:
         return "--deterministic adapts nothing"
+    if resolved.config.schedule == "synchronous":
+        return "samplers and updates take turns"
     return "--adapt is off" if resolved.config.adapt == "off" else None
 
 
@@ -304,6 +306,8 @@ def with_space(resolved: Resolved, cores: int, why_one: str | None) -> Resolved:
     if why_one is None and len(ladder) == 1:
         why_one = "memory is too short for others"
     samplers, samplers_fixed = int(config.samplers), _why_as_asked(resolved, "samplers")
+    if samplers_fixed is None and config.experience == "pool":
+        samplers_fixed = "each has a part of the pool, which would grow old while it rests"
     if samplers_fixed is None and samplers == 1:
         samplers_fixed = f"one is what {cores} usable cores have room for"
     space = Space(samplers, samplers_fixed, ladder, why_one, cores)

@@ -178,3 +178,56 @@ def test_samplers_and_evaluator_share_half_of_what_is_free_and_have_enough_to_wo
     assert of_each.value == 2 * GIB  # three samplers and the evaluator
     assert "half of the 16.0 GiB" in of_each.reason
     assert resolved(machine(cores=16, free_bytes=4 * GIB)).config.sampler_memory == GIB
+
+
+def test_what_may_be_adapted_where() -> None:
+    two_cores, desk = resolved().space, resolved(machine(16, gpus=1)).space
+    assert two_cores is not None
+    assert desk is not None
+    assert two_cores.fixed
+    assert "room for" in two_cores.why_nothing()
+    assert "known to be good" in two_cores.why_nothing()
+    assert (desk.samplers, desk.samplers_fixed, desk.batch_fixed) == (14, None, None)
+    assert desk.batch_sizes == resolving.LADDER_CUDA
+    assert resolved(machine(16)).as_json()["adapts"]["samplers"] == "1 to 11"
+
+
+@pytest.mark.parametrize(
+    ("settings", "samplers", "batch_size"),
+    [
+        ({"samplers": 4}, "as asked for", None),
+        ({"batch_size": 512}, None, "as asked for"),
+        ({"adapt": "off"}, "--adapt is off", "--adapt is off"),
+        ({"replay_ratio": 8}, None, "exact --replay-ratio"),
+        ({"schedule": "synchronous"}, "take turns", "take turns"),
+        ({"actor_device": "cpu", "critic_device": "cuda:0"}, None, "two devices"),
+        ({"device": "cpu", "experience": "pool"}, "pool", "CPU"),
+        ({"replay_size": 900, "learning_starts": 100}, None, "no other"),
+    ],
+)
+def test_what_is_left_alone_says_why(settings: dict, samplers: str | None, batch_size: str | None) -> None:
+    space = resolved(machine(16, gpus=1), **settings).space
+    assert space is not None
+    for fixed, words in ((space.samplers_fixed, samplers), (space.batch_fixed, batch_size)):
+        assert (fixed is None) == (words is None)
+        assert (words or "") in (fixed or "")
+
+
+def test_the_ladder_holds_the_start_and_no_more_than_replay_or_memory_does() -> None:
+    small = resolved(machine(16, gpus=1), replay_size=9_000, learning_starts=100).space
+    assert small is not None
+    assert small.batch_sizes == (1024, 2048, 4096, 8192)
+    short_of_memory = dataclasses.replace(machine(16), gpus=(Gpu(0, "a GPU", 4 * GIB, 2 * GIB, "550"),))
+    planned = resolved(short_of_memory)
+    assert planned.space is not None
+    assert planned.space.batch_sizes[-1] < resolving.LADDER_CUDA[-1]
+    assert planned.config.batch_size in planned.space.batch_sizes
+
+
+def test_what_was_found_before_is_where_a_run_starts_with_its_reason() -> None:
+    start = resolving.Setting(11, 4096)
+    result = resolved(machine(16, gpus=1)).starting_at(start, "found here on 2026-11-19")
+    assert (result.start, result.known) == (start, "found here on 2026-11-19")
+    assert (result.config.samplers, result.config.batch_size) == (14, 4096)
+    assert result.auto["batch_size"] == Choice(4096, "found here on 2026-11-19")
+    assert result.auto["samplers"].reason.endswith("; 11 of them are active at first: found here on 2026-11-19")

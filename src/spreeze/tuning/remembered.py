@@ -29,7 +29,7 @@ _MOST_BYTES = 1 << 16
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _SETTINGS = (
     "algo", "hidden", "device", "learner_threads", "samplers", "envs_per_sampler", "env_backend", "replay_ratio",
-    "precision", "compile",
+    "precision", "compile", "experience",
 )  # fmt: skip
 
 
