@@ -8,6 +8,7 @@ Importing this package imports neither torch nor NumPy and starts nothing: every
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +32,21 @@ def train(env: str | Callable[[], Any], quiet: bool = False, **settings: Any) ->
     return supervisor.train(env, RunConfig.of(settings), quiet=quiet)
 
 
-def resume(run: str, **settings: Any) -> Result:
-    """Goes on from a run's last complete checkpoint."""
-    from spreeze.errors import ConfigError
+def resume(
+    run: str | os.PathLike[str],
+    env: str | Callable[[], Any] | None = None,
+    trust: bool = False,
+    quiet: bool = False,
+    **settings: Any,
+) -> Result:
+    """Goes on from a run's last complete checkpoint, replay included, in the run's own folder.
 
-    raise ConfigError("resume is not built yet; start anew with train(env, config of the earlier run)")
+    `env`: for a run whose environment was given as a callable. `trust`: import the code that the folder names as its
+    environment. Settings win over those that the run had; limits count the whole run.
+    """
+    from spreeze.runtime import supervisor
+
+    return supervisor.resume(os.fspath(run), settings, env=env, trust=trust, quiet=quiet)
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -26,6 +27,7 @@ _INT_CELLS = {
         "batch_size",  # that the learner is to take; 0: the one that it began with
         "checkpoints_asked",
         "picture",  # 1: the visualizer is to draw the live picture
+        "env_steps_before",  # in replay when this command began: a run that is resumed
     ),
     "learner": (
         "updates",
@@ -122,6 +124,7 @@ class Board:
         first, place = len(FIXED_ROLES), self.sections["learner"]._place
         self._stop = self._cells[0]
         self._stop_index = self.sections["supervisor"]._place["stop"]
+        self._before_index = self.sections["supervisor"]._place["env_steps_before"]
         self._active_index = self.sections["supervisor"]._place["active_samplers"]
         sampler_steps = len(_COMMON) + _INT_CELLS["sampler"].index("env_steps")
         self._sampler_steps = self._cells[first:, sampler_steps]
@@ -134,6 +137,15 @@ class Board:
         block = SharedBlock.create("board", size_bytes, poison=False)  # counters start at zero
         return Board(block, samplers)
 
+    def go_on_from(self, counters: Mapping[str, int], evaluations: int) -> None:
+        """The counters of a checkpoint, for a run that is resumed; before its roles start, while nobody else writes."""
+        self.section("supervisor").set("env_steps_before", counters["env_steps"])
+        for name in ("env_steps", "updates", "update_frames"):
+            self.section("learner").set(name, counters[name])
+        self.section("evaluator").set("evaluations", evaluations)
+        for section in self.sampler_sections():
+            section.set("lives", counters["sampler_lives"])
+
     def section(self, role: str) -> Section:
         return self.sections[role]
 
@@ -141,8 +153,8 @@ class Board:
         return [self.sections[f"sampler-{k}"] for k in range(self.samplers)]
 
     def env_steps_taken(self) -> int:
-        """Transitions sent by all samplers together."""
-        return int(self._sampler_steps.sum())
+        """Transitions sent by all samplers together, and those of earlier commands of the run."""
+        return int(self._stop[self._before_index] + self._sampler_steps.sum())
 
     def env_steps_permitted(self) -> int:
         return int(self._learner[self._permitted_index])

@@ -18,8 +18,7 @@ from spreeze.commands.shared import DONE, FAILED, INTERRUPTED, READER_GONE, WRON
 from spreeze.errors import ConfigError, SpreezeError, nearest
 
 _LONGEST_MESSAGE = 1500
-COMMANDS = ("train", "eval", "record", "watch", "dashboard", "report", "export", "bench", "doctor", "envs")
-NOT_BUILT = ("resume",)
+COMMANDS = ("train", "resume", "eval", "record", "watch", "dashboard", "report", "export", "bench", "doctor", "envs")
 
 
 class Command(Protocol):
@@ -79,8 +78,6 @@ def _dispatch(words: list[str]) -> int:
     if name == "--version":
         print(f"spreeze {__version__}")
         return DONE
-    if name in NOT_BUILT:
-        raise ConfigError(f"'spreeze {name}' is not built yet; today there are: {', '.join(COMMANDS)}")
     if name not in COMMANDS:
         what = "flag" if name.startswith("-") else "command"
         raise ConfigError(f"unknown {what} {name!r}.{nearest(name, COMMANDS)}")
@@ -143,5 +140,5 @@ def overview() -> str:
     for name in COMMANDS:
         command = load_command(name)
         lines.append(f"  {f'{name} {command.USAGE}':<24}{command.HELP}")
-    lines += ["", "'spreeze COMMAND --help' shows the flags of a command.", f"Not built yet: {', '.join(NOT_BUILT)}."]
+    lines += ["", "'spreeze COMMAND --help' shows the flags of a command."]
     return "\n".join(lines)

@@ -18,6 +18,7 @@ from spreeze.documents import read_document
 from spreeze.errors import ConfigError, nearest
 
 AUTO = "auto"
+OFF = "off"
 RUN_FACTS = (
     "spreeze",
     "env",
@@ -27,7 +28,10 @@ RUN_FACTS = (
     "replay_bytes",
     "plan",
     "adapts",
+    "resumes",
 )  # of config.json, beside the settings
+# A run that is resumed keeps them: they are in its networks and rows, or say which run it is.
+KEPT_SETTINGS = ("algo", "hidden", "n_step", "gamma", "seed", "run_dir")
 Parse = Callable[[Any], Any]
 
 
@@ -223,7 +227,9 @@ class RunConfig:
     wandb: str | None = setting(
         None, or_none(text), "copy the figures to this project of Weights & Biases (WANDB_MODE=offline: to the disk)"
     )
-    checkpoint_every: float | None = setting(None, or_none(positive()), "seconds between checkpoints", built=(None,))
+    checkpoint_every: float | str = setting(
+        300.0, or_word(OFF, positive()), "seconds between checkpoints, replay included; one is saved at the end as well"
+    )
     deterministic: bool = setting(False, switch, "same seed, same run, bit for bit", built=(False,))
 
     # the algorithm

@@ -30,6 +30,10 @@ class DrawingError(SpreezeError):
     """An environment that cannot be drawn here."""
 
 
+class CheckpointError(SpreezeError):
+    """No checkpoint that is complete, or one that does not fit this run."""
+
+
 class NotFiniteError(SpreezeError):
     """Losses or weights stopped being finite."""
 

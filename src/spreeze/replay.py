@@ -10,7 +10,7 @@ indexing field by field takes 2.7 ms), and a Batch is views of that buffer: it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -25,7 +25,7 @@ _MANY = 2**62  # modulo any size that fits into memory this is uniform to better
 
 
 class ReplayError(SpreezeError):
-    """Replay was used against its contract, or a saved replay does not fit."""
+    """Replay was used against its contract."""
 
 
 class Side(NamedTuple):
@@ -55,6 +55,7 @@ class Replay:
         self.rows = torch.zeros(capacity, layout.row_size, device=self.device) if rows is None else rows
         self.size = 0  # rows that hold data
         self.total = 0  # rows ever extended; the next one goes to total % capacity
+        self._first = 0  # number of the first row that was extended
         # the same size where a captured graph can read it
         self.device_size = torch.zeros((), dtype=torch.int64, device=self.device)
         self._drawn: dict[int, tuple[Tensor, Tensor, Batch]] = {}
@@ -76,7 +77,7 @@ class Replay:
         if before_end < len(rows):
             self.rows[: len(rows) - before_end].copy_(rows[before_end:], non_blocking=True)
         self.total += len(rows)
-        self._set_size(min(self.total, self.capacity))
+        self._set_size(min(self.total - self._first, self.capacity))
 
     def sample(self, count: int) -> Batch:
         """`count` rows, each drawn uniformly and with replacement; the Batch is overwritten by the next draw.
@@ -112,26 +113,24 @@ class Replay:
             self.size = size
             self.device_size.fill_(size)
 
-    def state(self) -> dict[str, Tensor]:
-        """Views of the rows that hold data: copy them before replay is extended again."""
-        return {
-            "rows": self.rows[: self.size],
-            "total": torch.tensor(self.total),
-            "generator": self.generator.get_state(),
-        }
+    def view(self, first: int, most: int) -> Tensor:
+        """Rows number `first` and on, at most so many, as they lie in one piece; copy them before the next extend."""
+        if not self.total - self.size <= first <= self.total:
+            raise ReplayError(f"row {first} was asked for; rows {self.total - self.size} to {self.total} are here")
+        place = first % self.capacity
+        return self.rows[place : min(place + min(most, self.total - first), self.capacity)]
 
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        expected = {"rows", "total", "generator"}
-        if set(state) != expected:
-            raise ReplayError(f"a saved replay has {', '.join(sorted(expected))}; got {', '.join(sorted(state))}")
-        rows, total = state["rows"], int(state["total"])
-        size = min(total, self.capacity)
-        if rows.shape != (size, self.layout.row_size) or rows.dtype is not torch.float32 or total < 0:
-            raise ReplayError(
-                f"a saved replay of {tuple(rows.shape)} {rows.dtype} with {total} rows ever extended was got, expected "
-                f"{(size, self.layout.row_size)} torch.float32 for a capacity of {self.capacity}"
-            )
-        self.rows[:size].copy_(rows)
-        self.total = total
-        self._set_size(size)
-        restore(self.generator, state["generator"])
+    def begin_again(self, pieces: Iterable[Tensor], rows: int, end: int) -> None:
+        """Holds nothing but `pieces`, `rows` in all, the last of them number `end` - 1. Where they fill replay, each
+        row lies where it lay in any replay of this size that they filled."""
+        self._first = self.total = end - rows if rows >= self.capacity else 0
+        self._set_size(0)
+        for piece in pieces:
+            self.extend(piece)
+
+    def draws(self) -> dict[str, Tensor]:
+        """Where the random draws stand."""
+        return {"draws": self.generator.get_state()}
+
+    def load_draws(self, saved: Mapping[str, Tensor]) -> None:
+        restore(self.generator, saved["draws"])

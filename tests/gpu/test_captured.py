@@ -96,7 +96,7 @@ def test_rows_reach_the_device_whole_and_in_order_while_updates_run() -> None:
     block = make_ring_block("test", shape)
     sender = RingSender(block, shape)
     replay = Replay(LAYOUT, 50_000, DEVICE, seed=1)
-    ingest = Ingest(RingReceiver([block], shape), replay, 32)
+    ingest = Ingest(RingReceiver([block], shape), replay, 32, before_rows=lambda rows: None)
     busy = torch.randn(4_096, 4_096, device=DEVICE)
     sent = 0
     while sent < 40_000:

@@ -65,8 +65,8 @@ def is_gone(pid: int) -> bool:
 
 
 class Run:
-    """`spreeze train` as a program of its own. `address_kib`: what each of its processes may map (ulimit -v);
-    `program`: what takes the place of `spreeze`."""
+    """`spreeze train` as a program of its own, or `spreeze resume` of a run that is there: `again`. `address_kib`: what
+    each of its processes may map (ulimit -v); `program`: what takes the place of `spreeze`."""
 
     def __init__(
         self,
@@ -74,11 +74,12 @@ class Run:
         env: str = "Pendulum-v1",
         address_kib: int | None = None,
         program: Sequence[str] = (sys.executable, "-m", "spreeze"),
+        again: bool = False,
         **settings: Any,
     ) -> None:
         self.run_dir = run_dir
-        flags = {**SMALL, **settings}
-        command = [*program, "train", env, "--run-dir", str(run_dir)]
+        flags = settings if again else {**SMALL, **settings}
+        command = [*program, *(["resume", str(run_dir)] if again else ["train", env, "--run-dir", str(run_dir)])]
         for name, value in flags.items():
             command += ["--" + name.replace("_", "-")] + ([] if value is True else [str(value)])
         if address_kib is not None:

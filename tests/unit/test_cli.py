@@ -114,9 +114,7 @@ def test_flags_win_over_the_file(supervisor: FakeSupervisor, tmp_path: Path) -> 
         ("train X --hidden 64,x", "such as 256,256"),
         ("train X --experience pips", "Did you mean 'pipe'?"),
         ("train X --deterministic", "not built yet"),
-        ("train X --checkpoint-every 5", "not built yet"),
         ("train X --config /no/such/file", "--config /no/such/file: No such file"),
-        ("resume latest", "not built yet"),
         ("bench", "required: WHAT"),
         ("bench samplin", "unknown bench 'samplin'. Did you mean 'sampling'?"),
         ("eval", "required: RUN"),
@@ -132,11 +130,6 @@ def test_flags_win_over_the_file(supervisor: FakeSupervisor, tmp_path: Path) -> 
 def test_wrong_usage(supervisor: FakeSupervisor, capsys: pytest.CaptureFixture[str], words: str, expected: str) -> None:
     assert expected in refused(capsys, *words.split())
     assert not supervisor.calls
-
-
-def test_commands_that_are_named_but_not_built_say_so(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("resume",):
-        assert f"'spreeze {name}' is not built yet" in refused(capsys, name, "x")
 
 
 @pytest.mark.parametrize(

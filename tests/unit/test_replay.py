@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -75,17 +77,38 @@ def test_the_same_seed_draws_the_same_rows() -> None:
     assert not torch.equal(draws[0], draws[2])
 
 
-@pytest.mark.parametrize("rows", [0, 6, 25])
+@pytest.mark.parametrize("rows", [0, 6, 10, 25])
 def test_a_saved_replay_goes_on_bit_for_bit(rows: int) -> None:
     replay, other = Replay(LAYOUT, 10, seed=1), Replay(LAYOUT, 10, seed=2)
     replay.extend(numbered(0, rows))
     other.extend(numbered(500, 3))
-    other.load({name: value.clone() for name, value in replay.state().items()})
+    other.begin_again(oldest_first(replay, most=3), replay.size, replay.total)
+    other.load_draws(replay.draws())
     for each in (replay, other):
         each.extend(numbered(rows, 4))
     assert (other.size, other.total) == (replay.size, replay.total)
     assert torch.equal(other.rows[: other.size], replay.rows[: replay.size])
     assert torch.equal(other.sample(16).obs, replay.sample(16).obs)
+
+
+@pytest.mark.parametrize("capacity", [4, 16])
+def test_rows_go_on_in_a_replay_of_another_size(capacity: int) -> None:
+    replay, other = Replay(LAYOUT, 10), Replay(LAYOUT, capacity)
+    replay.extend(numbered(0, 25))
+    other.begin_again(oldest_first(replay, most=7), replay.size, replay.total)
+    assert other.size == min(10, capacity)
+    other.extend(numbered(25, 3))
+    newest = torch.cat(list(oldest_first(other, most=100)))
+    assert torch.equal(newest, numbered(28 - other.size, other.size))
+
+
+def oldest_first(replay: Replay, most: int) -> Iterator[torch.Tensor]:
+    first = replay.total - replay.size
+    while first < replay.total:
+        piece = replay.view(first, most)
+        assert 0 < len(piece) <= most
+        yield piece
+        first += len(piece)
 
 
 def test_misuse_is_refused() -> None:
@@ -94,8 +117,6 @@ def test_misuse_is_refused() -> None:
         replay.sample(1)
     with pytest.raises(ReplayError, match="expected \\(n, 7\\)"):
         replay.extend(torch.zeros(3, 6))
-    saved = replay.state()
-    with pytest.raises(ReplayError, match="generator, rows, total"):
-        replay.load({"rows": saved["rows"]})
-    with pytest.raises(ReplayError, match="capacity of 10"):
-        replay.load({**saved, "rows": torch.zeros(3, 7), "total": torch.tensor(5)})
+    replay.extend(numbered(0, 13))
+    with pytest.raises(ReplayError, match="rows 3 to 13"):
+        replay.view(2, 1)

@@ -29,6 +29,8 @@ class Updates(Protocol):
 
     def step_to(self, batch_size: int) -> None: ...  # from the next update on
 
+    def go_on_from(self, updates: int) -> None: ...  # so many were done before, by another process
+
 
 class EagerUpdates:
     """Of any batch size: nothing has to be prepared."""
@@ -46,6 +48,9 @@ class EagerUpdates:
 
     def step_to(self, batch_size: int) -> None:
         self.batch_size = batch_size
+
+    def go_on_from(self, updates: int) -> None:
+        self.turn = updates % self._algorithm.period
 
 
 class CapturedUpdates:
@@ -80,6 +85,9 @@ class CapturedUpdates:
         launched.record()
         self._queued.append(launched)
         return done
+
+    def go_on_from(self, updates: int) -> None:
+        self.turn = updates % self._algorithm.period
 
     def _wait_for_room(self) -> None:
         if len(self._queued) >= _QUEUED_LAUNCHES:
@@ -127,6 +135,9 @@ class CapturedLadder:
 
     def run(self, most: int) -> int:
         return self._rung.run(most)
+
+    def go_on_from(self, updates: int) -> None:
+        self._rung.go_on_from(updates)
 
     def step_to(self, batch_size: int) -> None:
         if batch_size not in self._rungs:

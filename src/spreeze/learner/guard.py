@@ -40,6 +40,9 @@ class GuardedUpdates:
     def batch_size(self) -> int:
         return self._updates.batch_size
 
+    def go_on_from(self, updates: int) -> None:
+        self._updates.go_on_from(updates)
+
     def run(self, most: int) -> int:
         if self._due is not None and self._clock() >= self._due:
             self._compare(self.batch_size)

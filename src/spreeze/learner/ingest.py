@@ -12,7 +12,7 @@ CPU it costs some ten microseconds between updates, and there is no lock to wait
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.ma  # np.percentile imports it when it is first called, and descriptors may be used up by then
@@ -31,9 +31,10 @@ _MS = 1e-6  # nanoseconds to milliseconds
 class Intake:
     """`poll` lets waiting rows into replay, and counts them."""
 
-    def __init__(self) -> None:
+    def __init__(self, env_steps: int = 0) -> None:
+        """`env_steps`: those of earlier commands of the run."""
         self.ages = Ages()
-        self.env_steps = 0
+        self.env_steps = env_steps
         self.drains = 0
 
     def poll(self, updates: int) -> int:
@@ -53,9 +54,18 @@ class Intake:
 class Ingest(Intake):
     """Moves what is waiting, up to one staging buffer."""
 
-    def __init__(self, receiver: Receiver, replay: Replay | PairedReplay, block_rows: int) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        receiver: Receiver,
+        replay: Replay | PairedReplay,
+        block_rows: int,
+        before_rows: Callable[[int], None],
+        env_steps: int = 0,
+    ) -> None:
+        """`before_rows` is told how many rows are about to be put in place."""
+        super().__init__(env_steps)
         self._receiver = receiver
+        self._before_rows = before_rows
         rows = max(4 * block_rows, STAGING_BYTES // replay.layout.row_bytes)
         self._staging = _Staging(rows, replay.layout.row_size, replay.sides)
 
@@ -65,6 +75,7 @@ class Ingest(Intake):
             return None
         drained = self._receiver.drain(buffer)
         if drained.rows:
+            self._before_rows(drained.rows)
             self._staging.place(drained.rows)
         return drained
 

@@ -1,20 +1,17 @@
-"""The learner's loop: rows in, updates, weights out; each beside the other, none waiting for the others."""
+"""The learner's loop: rows in, updates, weights and checkpoints out; each beside the other, none waiting for others."""
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
-
-import torch
 
 from spreeze.board import Life, Section
 from spreeze.config import RunConfig
-from spreeze.learner.checkpoint import save_checkpoint
 from spreeze.learner.graphs import Updates
 from spreeze.learner.ingest import Intake
 from spreeze.learner.losses import Losses
 from spreeze.learner.pacing import Pacing
 from spreeze.learner.publishing import Publishing
+from spreeze.learner.saving import Saving
 
 REPORT_EVERY_S = 0.5
 _IDLE_S = 0.0005
@@ -32,8 +29,12 @@ class LearnerLoop:
         updates: Updates,
         publishing: Publishing,
         losses: Losses,
+        saving: Saving,
+        updates_before: int = 0,
+        frames_before: int = 0,
     ) -> None:
-        """`asked`: the supervisor's cells, with the batch size that it wants."""
+        """`asked`: the supervisor's cells, with the batch size that it wants. `updates_before`: by earlier commands of
+        the same run, and the frames that these drew."""
         self._steps = config.steps
         self._cells = cells
         self._asked = asked
@@ -43,9 +44,11 @@ class LearnerLoop:
         self._runner = updates
         self._publishing = publishing
         self._losses = losses
+        self._saving = saving
         self._report_due = 0.0
-        self.updates = 0
-        self.update_frames = 0
+        self._first_update_is_due = True
+        self.updates = updates_before
+        self.update_frames = frames_before
 
     def work(self) -> None:
         """Until the run is stopped."""
@@ -56,6 +59,7 @@ class LearnerLoop:
             worked = self._take_rows() + self._update()
             if self.updates:  # also while it waits for rows: its last updates must not wait with it
                 self._publishing.offer(self.updates)
+            self._saving.tend()
             cells.set("env_steps_permitted", self._pacing.permitted(self.update_frames, self._runner.batch_size))
             if time.monotonic() >= self._report_due:
                 self._report()
@@ -63,6 +67,7 @@ class LearnerLoop:
                 time.sleep(_IDLE_S)
         self._report()
         self._publishing.close(self.updates)
+        self._saving.close(self._life.beat)
 
     def _take_rows(self) -> int:
         if not self._pacing.may_ingest(self._ingest.env_steps, self.update_frames, self._runner.batch_size):
@@ -79,7 +84,8 @@ class LearnerLoop:
         done = 0
         if allowed:
             done = self._runner.run(allowed)
-            if self.updates == 0:
+            if self._first_update_is_due:
+                self._first_update_is_due = False
                 self._cells.set("first_update_ns", time.monotonic_ns())
             self.updates += done
             self.update_frames += done * batch_size
@@ -101,11 +107,3 @@ class LearnerLoop:
         self._report_due = time.monotonic() + REPORT_EVERY_S
         self._ingest.ages.report(self._cells)
         self._losses.report()
-
-    def save(self, run_dir: Path, tensors: dict[str, torch.Tensor]) -> Path:
-        counters = {
-            "updates": self.updates,
-            "update_frames": self.update_frames,
-            "env_steps": self._ingest.env_steps,
-        }
-        return save_checkpoint(run_dir, self.updates, tensors, counters)

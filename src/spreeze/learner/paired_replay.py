@@ -7,7 +7,7 @@ and a GPU, from numbers that are counted (draws.py). So both must be extended be
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -58,13 +58,31 @@ class PairedReplay:
         self.critics.generator.set_state(states[0])
         self.actor.generator.set_state(states[1])
 
-    def state(self) -> dict[str, Tensor]:
-        """Of whole rows alone, as of one replay: the observations are in them."""
-        return self.critics.state()
+    @property
+    def total(self) -> int:
+        return self.critics.total
 
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        self.critics.load(state)
-        self.actor.load({**state, "rows": self._observations_of(state["rows"])})
+    @property
+    def capacity(self) -> int:
+        return self.critics.capacity
+
+    def view(self, first: int, most: int) -> Tensor:
+        """Of whole rows: the observations are in them."""
+        return self.critics.view(first, most)
+
+    def begin_again(self, pieces: Iterable[Tensor], rows: int, end: int) -> None:
+        self.critics.begin_again((), rows, end)
+        self.actor.begin_again((), rows, end)
+        for piece in pieces:
+            self.extend(piece)
+
+    def draws(self) -> dict[str, Tensor]:
+        """Both sides stand where one replay alone would."""
+        return self.critics.draws()
+
+    def load_draws(self, saved: Mapping[str, Tensor]) -> None:
+        for side in (self.critics, self.actor):
+            side.load_draws(saved)
 
     def _observations_of(self, rows: Tensor) -> Tensor:
         taken = torch.empty(len(rows), self.observations.row_size, device=rows.device)

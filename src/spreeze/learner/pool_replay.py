@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -44,11 +44,14 @@ class PoolReplay(Replay):
     def extend(self, rows: Tensor) -> None:
         raise ReplayError("a pool is filled by its samplers and by nobody else")
 
-    def state(self) -> dict[str, Tensor]:
+    def held(self) -> Tensor:
         """The drawable rows, copied: region by region, oldest first."""
-        return {**super().state(), "rows": self.rows[self._places(torch.arange(self.size))]}
+        return self.rows[self._places(torch.arange(self.size))]
 
-    def load(self, state: Mapping[str, Tensor]) -> None:
+    def view(self, first: int, most: int) -> Tensor:
+        raise ReplayError("a pool's rows lie in no order: copy what is held")
+
+    def begin_again(self, pieces: Iterable[Tensor], rows: int, end: int) -> None:
         raise ReplayError("a pool is filled by its samplers and by nobody else: go on with --experience ring")
 
     def _note_spans(self) -> None:

@@ -21,7 +21,8 @@ _CLOSE_WITHIN_S = 30.0
 class Publishing:
     """`offer` after updates; at most one vector is on its way at a time."""
 
-    def __init__(self, publisher: Publisher, flat: torch.Tensor, warn: Callable[[str], None]) -> None:
+    def __init__(self, publisher: Publisher, flat: torch.Tensor, warn: Callable[[str], None], version: int = 0) -> None:
+        """`version`: the last one of an earlier command."""
         self._publisher = publisher
         self._flat = flat  # the actor's parameters, on its device
         self._host = torch.zeros(flat.shape, pin_memory=flat.is_cuda)
@@ -34,7 +35,7 @@ class Publishing:
         self._failure: Exception | None = None
         self._disk_refuses = False
         self._due = 0.0
-        self._version = 0
+        self.version = version
         self._published_updates = -1
         self._thread = threading.Thread(target=self._work, name="publisher", daemon=True)
         self._thread.start()
@@ -65,11 +66,11 @@ class Publishing:
             raise self._failure
 
     def _begin(self, updates: int) -> None:
-        self._version += 1
+        self.version += 1
         self._published_updates = updates
         self._due = time.monotonic() + PUBLISH_EVERY_S
         self._idle.clear()
-        self._copying = WeightsStamp(self._version, updates, time.monotonic_ns())
+        self._copying = WeightsStamp(self.version, updates, time.monotonic_ns())
         self._host.copy_(self._flat.detach(), non_blocking=True)
         if self._copied is None:
             self._hand_over()

@@ -81,6 +81,9 @@ class SplitUpdates:
         """The pieces themselves, for whoever wants to know what each costs by itself."""
         return self._works[turn]
 
+    def go_on_from(self, updates: int) -> None:
+        self._turn = updates % self._algorithm.period
+
     def run(self, most: int) -> int:
         """Submits up to a bundle of updates. On CPUs they are done when this returns; on GPUs they are queued in front
         of whatever the devices are given next."""

@@ -38,13 +38,15 @@ class _Totals(NamedTuple):
 class Figures:
     """Reads the board once a second on behalf of the supervisor, which also names what is not on the board."""
 
-    def __init__(self, board: Board, started_s: float) -> None:
-        """`started_s`: when the command started, on the clock of read() and of the board: time.monotonic()."""
+    def __init__(self, board: Board, started_s: float, began_s: float | None = None) -> None:
+        """`started_s`: when the run started, on the clock of read() and of the board: time.monotonic(). `began_s`: when
+        this command did, where the run is resumed; the first window begins there."""
         self._board = board
         self._learner = board.section("learner")
         self._samplers = board.sampler_sections()
         self._started_s = started_s
-        self._last = self._totals(started_s)
+        self._last = self._totals(started_s if began_s is None else began_s)
+        self._updates_before = self._last.updates  # by earlier commands of the run
         self._first_busy_s: float | None = None  # beginning of the first window that had updates before it
         self._episodes = [NewEpisodes(section) for section in self._samplers]
         self._returns: deque[float] = deque(maxlen=EPISODES_AVERAGED)
@@ -148,7 +150,7 @@ class Figures:
         return {cell: _figure(self._learner.get_float(cell)) if known else None for cell in cells}
 
     def _keep_for_steady(self, before: _Totals, now: _Totals, rates: Mapping[str, float | None]) -> None:
-        if before.updates == 0 or self._board.stopping():
+        if before.updates == self._updates_before or self._board.stopping():
             return
         changed = before.setting != now.setting
         if self._first_busy_s is None:

@@ -67,7 +67,7 @@ class _Evaluator:
         self._seeds = range(FIRST_SEED, FIRST_SEED + count)
         self._bounds = Bounds(job.env_spec, np.dtype(np.float32))
         # an evaluator that replaces one which died keeps the best policy of both
-        self._best = cells.get_float("best_return") if cells.get("evaluations") else -np.inf
+        self._best = cells.get_float("best_return")
         self.policy = NumpyPolicy(job.policy, count)
 
     def play(self, go_on: Callable[[], bool]) -> Episodes | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,22 @@ from spreeze.config import RunConfig
 from spreeze.envs.source import EnvSource
 from spreeze.spec import EnvSpec
 from spreeze.weights.numpy_policy import PolicySpec
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a run that is resumed goes on from."""
+
+    checkpoint: Path  # complete, every byte of it was checked
+    env_steps: int
+    updates: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "checkpoint": str(self.checkpoint)}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Origin:
+        return Origin(**{**data, "checkpoint": Path(data["checkpoint"])})
 
 
 @dataclass(frozen=True)
@@ -26,9 +42,10 @@ class Job:
     env_spec: EnvSpec
     policy: PolicySpec
     run_dir: Path
-    started_ns: int  # monotonic clock at the command's start
+    started_ns: int  # monotonic clock at the run's start; moved on by the time between the commands of one run
     parent_pid: int
     wiring: dict[str, Any]
+    origin: Origin | None = None  # of a run that is resumed
 
 
 def write_job(job: Job) -> int:
@@ -43,6 +60,7 @@ def write_job(job: Job) -> int:
         "started_ns": job.started_ns,
         "parent_pid": job.parent_pid,
         "wiring": job.wiring,
+        "origin": None if job.origin is None else job.origin.as_json(),
     }
     head = json.dumps(document).encode()
     with tempfile.TemporaryFile() as file:
@@ -67,4 +85,5 @@ def read_job(fd: int) -> Job:
         started_ns=document["started_ns"],
         parent_pid=document["parent_pid"],
         wiring=document["wiring"],
+        origin=None if document["origin"] is None else Origin.from_json(document["origin"]),
     )

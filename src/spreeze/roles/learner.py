@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -12,9 +13,10 @@ from spreeze.algos.allocation import keep_freed_memory
 from spreeze.algos.choice import choose_update
 from spreeze.algos.denormals import flush_denormals
 from spreeze.board import Life
-from spreeze.config import RunConfig
+from spreeze.config import OFF, RunConfig
 from spreeze.experience.packing import block_rows
 from spreeze.experience.pool import PoolReceiver
+from spreeze.learner.checkpoint import open_checkpoint
 from spreeze.learner.graphs import Updates
 from spreeze.learner.guard import make_guarded
 from spreeze.learner.ingest import Ingest
@@ -24,6 +26,8 @@ from spreeze.learner.pacing import Pacing, make_pacing
 from spreeze.learner.paired_replay import PairedReplay
 from spreeze.learner.pool_replay import PoolIngest, PoolReplay
 from spreeze.learner.publishing import Publishing
+from spreeze.learner.restoring import restore
+from spreeze.learner.saving import Saving
 from spreeze.learner.two_places import make_split_updates, make_two_places
 from spreeze.replay import Replay
 from spreeze.roles.job import Job
@@ -34,33 +38,66 @@ from spreeze.weights.policy_file import POLICY_FILE, save_policy
 
 # samplers may be ahead of an exact ratio by this many of their steps: one on its way, one waiting
 _LEAD_STEPS = 2
+_NOTHING_YET = dict.fromkeys(("updates", "update_frames", "env_steps", "weights_version", "sampler_lives"), 0)
 
 
 def run(job: Job, links: LearnerLinks, life: Life) -> None:
     config, cells = job.config, links.board.section("learner")
+
+    def warn(text: str) -> None:
+        report_event(job, "warning", text)
+
     prepare_devices(config)
     layout = layout_of(job.env_spec)
     pool = PoolReplay(layout, links.rows, config.seed) if isinstance(links.rows, PoolReceiver) else None
-    parts = make_parts(layout, config, lambda text: report_event(job, "warning", text), pool)
+    parts = make_parts(layout, config, warn, pool)
     algorithm = parts.algorithm
     report_event(job, "updates", parts.reason)
     rows_a_step = block_rows(int(config.envs_per_sampler), config.n_step)
+    before = None if job.origin is None else open_checkpoint(job.origin.checkpoint)
+    if before is not None:
+        restore(before, algorithm, parts.replay, parts.updates)
+    done = _NOTHING_YET if before is None else before.counters
+
+    def counters() -> dict[str, int]:
+        return {
+            "updates": loop.updates,
+            "update_frames": loop.update_frames,
+            "env_steps": ingest.env_steps,
+            "weights_version": publishing.version,
+            "sampler_lives": max(section.get("lives") for section in links.board.sampler_sections()),
+        }
+
+    saving = Saving(
+        job.run_dir,
+        algorithm,
+        parts.replay,
+        counters,
+        every_s=None if config.checkpoint_every == OFF else float(config.checkpoint_every),
+        asked=lambda: links.board.section("supervisor").get("checkpoints_asked"),
+        say=partial(report_event, job),
+        before=before,
+    )
+    ingest = (
+        PoolIngest(pool) if pool else Ingest(links.rows, parts.replay, rows_a_step, saving.protect, done["env_steps"])
+    )
+    publishing = Publishing(links.weights, algorithm.policy_flat(), warn, done["weights_version"])
     loop = LearnerLoop(
         config,
         cells,
         links.board.section("supervisor"),
         life,
         pacing=choose_pacing(config, rows_a_step),
-        ingest=Ingest(links.rows, parts.replay, rows_a_step) if pool is None else PoolIngest(pool),
+        ingest=ingest,
         updates=parts.updates,
-        publishing=Publishing(
-            links.weights, algorithm.policy_flat(), warn=lambda text: report_event(job, "warning", text)
-        ),
+        publishing=publishing,
         losses=Losses(halves_of(algorithm), cells),
+        saving=saving,
+        updates_before=done["updates"],
+        frames_before=done["update_frames"],
     )  # fmt: skip
     life.ready()
     loop.work()
-    loop.save(job.run_dir, algorithm.state())
     if not (job.run_dir / POLICY_FILE).exists():  # a run too short for an evaluation leaves a policy as well
         flat = algorithm.policy_flat().detach().cpu().numpy()
         save_policy(job.run_dir, job.policy, job.env_spec, flat, {"updates": loop.updates, "return_mean": None})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from typing import Any
 
 from spreeze.metrics.lines import append_line
 from spreeze.roles.job import Job
@@ -15,8 +16,9 @@ def seconds_since_start(job: Job, moment_ns: int | None = None) -> float:
     return round(((moment_ns or time.monotonic_ns()) - job.started_ns) / 1e9, 3)
 
 
-def report_event(job: Job, kind: str, reason: str) -> None:
+def report_event(job: Job, kind: str, reason: str, **fields: Any) -> None:
     wall_s = seconds_since_start(job)
     sys.stderr.write(f"{wall_s:10.3f}  {kind} {job.role}: {reason}\n")
     with contextlib.suppress(OSError):  # a full disk may be the very event; the line above goes where it can
-        append_line(job.run_dir / "events.jsonl", {"wall_s": wall_s, "kind": kind, "reason": reason, "role": job.role})
+        event = {"wall_s": wall_s, "kind": kind, "reason": reason, "role": job.role, **fields}
+        append_line(job.run_dir / "events.jsonl", event)

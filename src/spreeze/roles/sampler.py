@@ -34,9 +34,11 @@ def run(job: Job, links: SamplerLinks, life: Life) -> None:
     faults = EnvFaults(job.run_dir, job.role, section)
     groups = _make_groups(job, section, policy)
     section.add("lives", 1)
+    life.ready()
+    if job.origin is not None and job.origin.updates and not _wait_for_weights(refresher, life):
+        return
     for group in groups:
         group.begin(refresher.stamp)
-    life.ready()
     begun, resting, group = deque(groups), deque[_Group](), groups[0]
     watch = HangWatch(
         silent_s=lambda: since(section.get("heartbeat_ns")),
@@ -68,6 +70,16 @@ def run(job: Job, links: SamplerLinks, life: Life) -> None:
     watch.stop()
     for group in groups:
         group.vec.close()
+
+
+def _wait_for_weights(refresher: Refresher, life: Life) -> bool:
+    """A run that goes on acts with its policy from the first step. False when it is time to stop."""
+    while not refresher.refresh():
+        life.beat()
+        if life.stopping():
+            return False
+        time.sleep(_WAIT_S)
+    return True
 
 
 def _noise_seed(job: Job, section: Section) -> int:

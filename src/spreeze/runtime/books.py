@@ -3,6 +3,7 @@ summary at the end."""
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -28,17 +29,28 @@ METRICS_EVERY_S = 1.0
 
 class Books:
     def __init__(
-        self, resolved: Resolved, env_id: str, board: Board, run_dir: Path, started_ns: int, quiet: bool
+        self,
+        resolved: Resolved,
+        env_id: str,
+        board: Board,
+        run_dir: Path,
+        started_ns: int,
+        quiet: bool,
+        wall_s_before: float = 0.0,
     ) -> None:
+        """`wall_s_before`: of the run, until this command went on with it; `started_ns` lies so far before it."""
         self._config, self._env_id, self._board, self._run_dir = resolved.config, env_id, board, run_dir
         self._plan = resolved.plan
         self._started_ns = started_ns
         started_s = started_ns / 1e9
         self.recorder = Recorder(run_dir, started_s)
-        self._figures = Figures(board, started_s)
-        self._usage = Usage(self._config.device, started_s, visible_gpus)
+        began_s = started_s + wall_s_before
+        self._figures = Figures(board, started_s, began_s)
+        self._usage = Usage(self._config.device, began_s, visible_gpus)
         self._new_evaluations = LineTail(run_dir / "eval.jsonl")
         self._evaluations = Evaluations()
+        for record in self._new_evaluations.read_new():  # of earlier commands, where the run is resumed
+            self._evaluations.add(record)
         self._mirror = Mirror(run_dir, self._config.wandb) if self._config.wandb else None
         self._display = make_display(quiet, sys.stderr)
         self._metrics_due = time.monotonic() + METRICS_EVERY_S
@@ -112,6 +124,7 @@ class Books:
 
     def _summary(self, crew: Crew, end: End) -> dict[str, Any]:
         learner, evaluator = self._board.section("learner"), self._board.section("evaluator")
+        best_return = evaluator.get_float("best_return")
         solved_ns = evaluator.get("solved_ns")
         return {
             "env": self._env_id,
@@ -129,7 +142,7 @@ class Books:
             "samplers": self._board.active_samplers(),
             "envs_per_sampler": self._config.envs_per_sampler,
             **self._figures.steady(),
-            "best_return": self._evaluations.best_return,
+            "best_return": best_return if math.isfinite(best_return) else None,
             "final_return": self._evaluations.final_return,
             "restarts": crew.restarts(),
             "lost_rows": self._figures.lost_rows(),

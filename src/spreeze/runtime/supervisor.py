@@ -10,7 +10,8 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,13 +25,16 @@ from spreeze.metrics.readable import one_line
 from spreeze.requests import CHECKPOINT, PICTURE_OFF, PICTURE_ON, STOP, Inbox
 from spreeze.resolve import Choice, Resolved, resolve
 from spreeze.roles.job import Job
-from spreeze.run_folder import make_run_dir
+from spreeze.run_folder import find_run, make_run_dir
 from spreeze.runtime.books import Books
 from spreeze.runtime.crew import Crew
 from spreeze.runtime.ending import POLL_S, End, Ending, last_words
 from spreeze.runtime.guardian import Guardian
+from spreeze.runtime.history import count_lines
 from spreeze.runtime.limits import Limits
 from spreeze.runtime.process import Child
+from spreeze.runtime.resuming import Resumption, check_env, find_env, find_resumption, kept_return, make_way
+from spreeze.runtime.run_lock import RunLock
 from spreeze.runtime.self_tuning import MachineMemory, make_tuner, start_from_memory
 from spreeze.runtime.signals import signals_noted
 from spreeze.runtime.temp_folder import remove_temp_folder, temp_folder
@@ -74,10 +78,45 @@ def train(
     machine = find_machine()
     resolved, remembered = start_from_memory(resolve(config, spec, machine, Choice(backend, reason)), machine)
     run_dir = make_run_dir(config.run_dir, source.env_id, config.algo)
-    resolved = resolved.in_folder(run_dir)
-    _write_json(run_dir / "config.json", resolved.as_json())
-    _write_json(run_dir / "machine.json", machine.as_json())
-    return _Supervisor(source, resolved, run_dir, started_ns, quiet, guardian, machine, remembered).run()
+    with closing(RunLock(run_dir)) as lock:
+        resolved = resolved.in_folder(run_dir)
+        _write_json(run_dir / "config.json", resolved.as_json())
+        _write_json(run_dir / "machine.json", machine.as_json())
+        return _Supervisor(source, resolved, run_dir, started_ns, quiet, guardian, machine, remembered, lock).run()
+
+
+def resume(
+    run: str | Path,
+    settings: Mapping[str, Any],
+    env: str | Callable[[], Any] | None = None,
+    trust: bool = False,
+    quiet: bool = False,
+    started_ns: int | None = None,
+) -> Result:
+    """Goes on from the run's last complete checkpoint, in its folder. `settings` win over those that it had; `env`
+    where its folder cannot name it. Raises ConfigError before anything has started."""
+    started_ns = time.monotonic_ns() if started_ns is None else started_ns
+    run_dir = find_run(run)
+    with closing(RunLock(run_dir)) as lock:
+        resumption = find_resumption(run_dir, settings)
+        source, config = find_env(run_dir, env, trust), resumption.config
+        guardian = Guardian()
+        with guardian.marking():
+            spec = probe(source)
+            backend, reason = choose_backend(source, config.env_backend, spec)
+        check_env(resumption, spec)
+        machine = find_machine()
+        resolved, remembered = start_from_memory(resolve(config, spec, machine, Choice(backend, reason)), machine)
+        resolved = resolved.in_folder(run_dir)
+        undone = make_way(resumption)
+        _write_json(run_dir / "config.json", {**resolved.as_json(), "resumes": resumption.resumes})
+        _write_json(run_dir / "machine.json", machine.as_json())
+        run_started_ns = started_ns - int(resumption.wall_s * 1e9)
+        supervisor = _Supervisor(
+            source, resolved, run_dir, run_started_ns, quiet, guardian, machine, remembered, lock, resumption
+        )
+        supervisor.say_resumed(undone)
+        return supervisor.run()
 
 
 class _Supervisor:
@@ -91,7 +130,11 @@ class _Supervisor:
         guardian: Guardian,
         machine: Machine,
         remembered: MachineMemory,
+        lock: RunLock,
+        resumption: Resumption | None = None,
     ) -> None:
+        """`started_ns`: of the run, as if there had been no time between its commands."""
+        self._lock, self._resumption = lock, resumption
         self._source, self._resolved, self._config = source, resolved, resolved.config
         self._run_dir, self._started_ns = run_dir, started_ns
         self._policy = policy_spec_for(
@@ -99,7 +142,11 @@ class _Supervisor:
         )
         self._topology = self._connect()
         self._board = self._topology.board
-        self._books = Books(resolved, source.env_id, self._board, run_dir, started_ns, quiet)
+        if resumption is not None:
+            self._board.go_on_from(resumption.checkpoint.counters, count_lines(run_dir / "eval.jsonl"))
+        self._board.section("evaluator").set_float("best_return", kept_return(run_dir))
+        wall_s_before = 0.0 if resumption is None else resumption.wall_s
+        self._books = Books(resolved, source.env_id, self._board, run_dir, started_ns, quiet, wall_s_before)
         self._event = self._books.recorder.event
         self._guardian = guardian
         self._crew = Crew(self._board, self._spawner(), self._event, Limits.of(self._config))
@@ -107,6 +154,12 @@ class _Supervisor:
         self._tuner = make_tuner(resolved, machine, self._board, self._crew, self._event, remembered)
         self._signals: list[int] = []
         self._inbox = Inbox(run_dir)
+
+    def say_resumed(self, undone: int) -> None:
+        assert self._resumption is not None
+        self._event("resume", self._resumption.words(), resumes=self._resumption.resumes, undone_lines=undone)
+        for damage in self._resumption.damages:
+            self._event("warning", f"a newer checkpoint is damaged and was put aside: {damage}")
 
     def run(self) -> Result:
         ending = Ending(self._board, self._crew, self._run_dir, self._signals, self._solved, self._event)
@@ -157,10 +210,12 @@ class _Supervisor:
             started_ns=self._started_ns,
             parent_pid=os.getpid(),
             wiring={},
+            origin=None if self._resumption is None else self._resumption.origin,
         )
+        kept_open = [self._lock.fd]
 
         def spawn(role: str) -> Child:
-            job = dataclasses.replace(common, role=role, wiring=topology.wiring(role))
+            job = dataclasses.replace(common, role=role, wiring={**topology.wiring(role), "kept_open": kept_open})
             if role == "learner":
                 return Child(job, threads, environment)
             return Child(job, 1, {**environment, **temp_folder(job.run_dir)})

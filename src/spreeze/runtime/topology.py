@@ -79,7 +79,8 @@ def connect(
 
 def wired_descriptors(wiring: dict[str, Any]) -> list[int]:
     blocks = [wiring["board"], *([wiring["weights"]] if wiring["weights"] else [])]
-    return [*(block["fd"] for block in blocks), *(wiring["experience"] or {"fds": []})["fds"]]
+    experience = (wiring["experience"] or {"fds": []})["fds"]
+    return [*(block["fd"] for block in blocks), *experience, *wiring.get("kept_open", [])]
 
 
 def open_board(wiring: dict[str, Any]) -> Board:

@@ -144,7 +144,7 @@ class Plan:
     def warnings(self) -> list[str]:
         """What may run out, and does not end a run."""
         return [
-            f"disk: two checkpoints need {place.needed_bytes:,} bytes, {place.free_bytes:,} are free {place.free_of}; "
+            f"disk: checkpoints need {place.needed_bytes:,} bytes, {place.free_bytes:,} are free {place.free_of}; "
             "training goes on without those that do not fit"
             for place in self.places
             if place.name == DISK and place.needed_bytes > place.free_bytes
@@ -229,8 +229,12 @@ def _learner_address_needs(demand: Demand) -> tuple[Need, ...]:
 _SAMPLER_ADDRESS_NEEDS = (Need("process", ENV_PROCESS_ADDRESS_BYTES, "Python, NumPy and a simulator"),)
 
 
+_CHECKPOINTS = 3  # at a time
+
+
 def _disk_needs(demand: Demand) -> tuple[Need, ...]:
-    return (Need("checkpoints", 2 * demand.network_bytes, "two of all networks: one complete, one being written"),)
+    most = _CHECKPOINTS * (demand.network_bytes + demand.replay_bytes)
+    return (Need("checkpoints", most, "of networks and replay: two complete, one being written, sharing nothing"),)
 
 
 def _holds_replay(place: Place) -> bool:

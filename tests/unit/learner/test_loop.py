@@ -77,6 +77,19 @@ class Publishing:
         self.closed_with = updates
 
 
+class Saving:
+    def __init__(self) -> None:
+        self.tended = 0
+        self.closed = False
+
+    def tend(self) -> None:
+        assert not self.closed
+        self.tended += 1
+
+    def close(self, beat: Any) -> None:
+        self.closed = True
+
+
 class Life:
     """Lets the loop go round a given number of times."""
 
@@ -106,6 +119,7 @@ class House:
         self.cells, self.asked = board.section("learner"), board.section("supervisor")
         self.rows, self.life, self.publishing = rows, Life(rounds), Publishing(trouble)
         self.updates = Updates(bundle)
+        self.saving = Saving()
         self.loop = LearnerLoop(
             RunConfig.of({"steps": steps}),
             self.cells,
@@ -116,6 +130,7 @@ class House:
             self.updates,
             self.publishing,  # type: ignore[arg-type]
             Losses([Metrics(("critic_loss",), torch.device("cpu"))], self.cells),
+            self.saving,  # type: ignore[arg-type]
         )
 
     def work(self) -> House:
@@ -193,3 +208,10 @@ def test_weights_that_are_not_finite_end_the_loop() -> None:
     with pytest.raises(NotFiniteError):
         house.work()
     assert house.publishing.closed_with is None
+    assert not house.saving.closed, "what is not finite must not be saved"
+
+
+def test_checkpoints_have_their_turn_in_every_round_and_the_last_word() -> None:
+    house = House(50, Rows(30, 30), 8.0).work()
+    assert house.saving.tended == 50
+    assert house.saving.closed

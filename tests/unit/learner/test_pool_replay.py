@@ -35,7 +35,7 @@ def rows(first: int, count: int) -> np.ndarray:
 
 
 def drawable(replay: PoolReplay) -> list[int]:
-    return replay.state()["rows"][:, 0].int().tolist()
+    return replay.held()[:, 0].int().tolist()
 
 
 def test_announced_rows_can_be_drawn_once_they_are_taken() -> None:
@@ -93,7 +93,7 @@ def test_only_its_samplers_fill_a_pool() -> None:
     with pytest.raises(ReplayError, match="by its samplers"):
         replay.extend(torch.zeros(1, LAYOUT.row_size))
     with pytest.raises(ReplayError, match="--experience ring"):
-        replay.load(replay.state())
+        replay.begin_again([], 0, 0)
 
 
 WRITER = """
