@@ -108,7 +108,8 @@ class CheckpointWriter:
         self._next_row = first_missing_row(first_row, before)
         self.bytes_needed = 4 * row_size * (end_row - self._next_row) + _SPARE_BYTES
         shutil.rmtree(self._aside, ignore_errors=True)
-        self._aside.mkdir(parents=True)
+        self._place.parent.mkdir(exist_ok=True)  # and not its parents: the run's folder may be away
+        self._aside.mkdir()
         self._check_room()
         if before is not None:
             self._share(before)
