@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+with contextlib.suppress(ImportError):  # a machine with a GPU may have no more than the tests there need
+    from hypothesis import settings
+
+    settings.register_profile("no deadline", deadline=None)  # other work on the machine is no fault of the code
+    settings.load_profile("no deadline")
 
 
 @pytest.fixture(autouse=True)

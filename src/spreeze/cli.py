@@ -39,7 +39,7 @@ class _Parser(argparse.ArgumentParser):
         self.command = command
 
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{self.command}: {message}")
+        raise ConfigError(f"{self.command}: {message}; 'spreeze {self.command} --help' shows what it takes")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -140,5 +140,6 @@ def overview() -> str:
     for name in COMMANDS:
         command = load_command(name)
         lines.append(f"  {f'{name} {command.USAGE}':<24}{command.HELP}")
-    lines += ["", "'spreeze COMMAND --help' shows the flags of a command."]
+    lines += ["", "'spreeze COMMAND --help' shows the flags of a command. To begin with:"]
+    lines += ["", "  spreeze train Pendulum-v1 --until-return -200"]
     return "\n".join(lines)

@@ -159,6 +159,17 @@ def setting(default: Any, parse: Parse, help: str, built: tuple | None = None) -
     return field(default=default, metadata={"parse": parse, "help": help, "built": built})
 
 
+# titles of the help, each above the settings from the named one on
+SECTIONS = {
+    "algo": "the run",
+    "steps": "when to stop; without any of them it trains until Ctrl-C",
+    "samplers": "the machine; what 'auto' became, and why, stands in the run's config.json",
+    "hang_after": "faults",
+    "eval_every": "watching",
+    "hidden": "the algorithm",
+}
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """One training run as the user asks for it."""

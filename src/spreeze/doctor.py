@@ -36,6 +36,8 @@ PARTS = (
     Part("envpool", "envpool", "a native engine for many of these tasks", "pip install 'spreeze[envpool]'"),
     Part("imageio_ffmpeg", "imageio-ffmpeg", "spreeze record", "pip install 'spreeze[video]'"),
     Part("starlette", "starlette", "spreeze dashboard", "pip install 'spreeze[web]'"),
+    Part("matplotlib", "matplotlib", "the plots of spreeze report", "pip install 'spreeze[report]'"),
+    Part("onnx", "onnx", "spreeze export", "pip install 'spreeze[export]'"),
     Part("torch", "torch", "learning", "pip install torch"),
 )
 # library -> (what it gives, Debian's packages); looked for on Linux alone

@@ -77,12 +77,18 @@ def find_run(run: str | Path) -> Path:
     if not path.is_dir():
         raise ConfigError(f"{path}: no such run folder; give one that 'spreeze train' made, or 'latest'")
     if not (path / CONFIG_FILE).is_file():
-        raise ConfigError(f"{path}: not a run folder, {CONFIG_FILE} is missing")
+        inside = f"; the newest run in it is '{path / LATEST}'" if _runs_in(path) else ""
+        raise ConfigError(f"{path}: not a run folder, {CONFIG_FILE} is missing{inside}")
     return path
 
 
 def _newest_run(folder: Path) -> Path:
-    configs = list(folder.glob(f"*/{CONFIG_FILE}"))
+    configs = _runs_in(folder)
     if not configs:
         raise ConfigError(f"{folder}: no run here yet; 'spreeze train ENV' makes one")
     return max(configs, key=lambda config: config.stat().st_mtime).parent
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    """The config.json of each run in a folder of runs."""
+    return list(folder.glob(f"*/{CONFIG_FILE}"))

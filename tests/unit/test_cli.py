@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import spreeze.bench
 import spreeze.runtime
 from spreeze import cli, play
-from spreeze.config import RunConfig
+from spreeze.config import SECTIONS, RunConfig
 from spreeze.errors import RunFailed
 
 CONTRACT_FLAGS = set(
@@ -190,6 +190,9 @@ def test_help_names_commands_and_flags(capsys: pytest.CaptureFixture[str]) -> No
     shown = capsys.readouterr().out
     assert all(flag in shown for flag in CONTRACT_FLAGS)
     assert "sac|td3|ddpg" in shown
+    assert "noise (default: 0)" in " ".join(shown.split())
+    places = [shown.index(f"\n{title}:\n") for title in SECTIONS.values()]
+    assert places == sorted(places)
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:

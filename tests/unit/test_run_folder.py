@@ -90,3 +90,12 @@ def test_latest_is_the_newest_run() -> None:
 def test_what_is_not_a_run_is_refused(run: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         find_run(run)
+
+
+def test_a_folder_of_runs_is_no_run_and_the_message_names_the_newest() -> None:
+    make_run(Path("runs/a"), 1.0)
+    with pytest.raises(ConfigError, match=r"not a run folder.*the newest run in it is 'runs/latest'"):
+        find_run("runs")
+    assert find_run("runs/latest") == Path("runs/a")
+    with pytest.raises(ConfigError, match=r"config.json is missing$"):
+        find_run(".")

@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "spreeze resume RUN [flags that win over the run's settings]"
     add_run_argument(parser)
     add_trust_argument(parser)
-    add_setting_arguments(parser, left_out=KEPT_SETTINGS)
+    add_setting_arguments(parser, left_out=KEPT_SETTINGS, defaults=False)
 
 
 def run(arguments: argparse.Namespace) -> int:
