@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 ENV, TARGET = "Pendulum-v1", -200.0
@@ -21,6 +22,11 @@ BATCH_SIZES, STEPS_AN_UPDATE = (16, 32, 64, 128, 256), (0.5, 1, 2, 5, 20, 60)
 USUAL_BATCH_SIZE, USUAL_STEPS = 64, 20
 SEEDS = (0, 1, 2)
 AT_MOST_S = 150
+# docs/decisions/0006-updates-as-triton-kernels.md: spreeze bench learner --device cuda:0 --batch-size B
+UPDATE_HZ_H200 = {
+    "Triton kernels": {256: 17006, 1024: 14278, 8192: 6489, 32768: 1943, 131072: 562},
+    "torch operations, captured": {256: 2689, 1024: 2386, 8192: 1521, 32768: 779},
+}
 
 
 def runs() -> list[tuple[int, float, int]]:
@@ -59,5 +65,45 @@ def run(data: Path) -> None:
             data.write_text(json.dumps(done, indent=1) + "\n")
 
 
+def plot(data: Path, picture: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows = json.loads(data.read_text())
+    figure, (over_batch, over_steps, cost) = pyplot.subplots(1, 3, figsize=(13, 3.6), layout="constrained")
+    cuts = (
+        (over_batch, "batch_size", "batch size", [row for row in rows if row["steps_an_update"] == USUAL_STEPS]),
+        (
+            over_steps,
+            "steps_an_update",
+            "env steps an update",
+            [r for r in rows if r["batch_size"] == USUAL_BATCH_SIZE],
+        ),
+    )
+    for axes, key, label, of_cut in cuts:
+        places = sorted({row[key] for row in of_cut})
+        middles = [median(row["updates"] for row in of_cut if row[key] == place) for place in places]
+        axes.plot([row[key] for row in of_cut], [row["updates"] for row in of_cut], ".", color="0.6")
+        axes.plot(places, middles, "o-", color="tab:blue")
+        axes.set_ylim(0, 1.15 * max(row["updates"] for row in rows))
+        axes.set_title(f"{ENV}: updates until solved", fontsize=10)
+        axes.set_xlabel(label)
+    for name, update_hz in UPDATE_HZ_H200.items():
+        batch_sizes, rates = list(update_hz), list(update_hz.values())
+        cost.plot(batch_sizes, [rate / rates[0] for rate in rates], "o-", label=name)
+    cost.axhline(1 / 3, color="0.5", linestyle="--", label="a third: what the tuner seeks")
+    cost.set_title("H200: updates/s, as a share of those at 256", fontsize=10)
+    cost.set_xlabel("batch size")
+    cost.legend(fontsize=8)
+    for axes in (over_batch, over_steps, cost):
+        axes.set_xscale("log", base=2)
+    figure.savefig(picture, dpi=80)
+
+
 if __name__ == "__main__":
-    run(Path(sys.argv[2]))
+    if sys.argv[1] == "run":
+        run(Path(sys.argv[2]))
+    else:
+        plot(Path(sys.argv[2]), Path(sys.argv[3]))

@@ -116,13 +116,14 @@ def _choices(machine: Machine) -> dict[str, Any]:
 
 
 def _plan(machine: Machine) -> dict[str, Any]:
-    """What a run would need of the memory, and what there is."""
+    """What a run would need of the memory, what there is, and what would be adapted while it goes on."""
     try:
         resolved = resolve.resolve(RunConfig(), EXAMPLE, machine, resolve.Choice("gymnasium", "the plain one"))
     except ConfigError as error:
-        return {"places": [], "line": str(error), "warnings": []}
+        return {"places": [], "line": str(error), "warnings": [], "adapts": {}}
     assert resolved.plan is not None, "resolve() always plans"
-    return resolved.plan.as_json()
+    assert resolved.space is not None, "and says what may be adapted"
+    return {**resolved.plan.as_json(), "adapts": resolved.space.as_json()}
 
 
 def render(found: dict[str, Any]) -> str:
@@ -133,6 +134,7 @@ def render(found: dict[str, Any]) -> str:
             table(["", "", ""], [[name, c["value"], c["reason"]] for name, c in found["will_use"].items()]),
         ),
         ("memory for a run of HalfCheetah's size", _plan_lines(found["plan"])),
+        ("adapted while it runs", _adapts_lines(found["plan"]["adapts"])),
         (
             "parts",
             table(
@@ -175,6 +177,12 @@ def _plan_lines(plan: dict[str, Any]) -> str:
         rows.append([place["name"], amount(place["free_bytes"]), f"free {place['free_of']}"])
         rows += [[f"  {need['what']}", amount(need["bytes"]), need["of"]] for need in place["needs"]]
     return "\n".join([plan["line"], *plan["warnings"], *([table(["", "", ""], rows)] if rows else [])])
+
+
+def _adapts_lines(adapts: dict[str, Any]) -> str:
+    """A range, a ladder, or why there is none."""
+    shown = {name: ", ".join(map(str, what)) if isinstance(what, list) else what for name, what in adapts.items()}
+    return table(["", ""], [[name, what] for name, what in shown.items()]) if shown else "nothing"
 
 
 def _missing_lines(missing: list[dict[str, Any]]) -> str:
