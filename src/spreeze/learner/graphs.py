@@ -105,7 +105,8 @@ class CapturedUpdates:
         graph = torch.cuda.CUDAGraph()
         for generator in (self._algorithm.generator, self._replay.generator):
             graph.register_generator_state(generator)
-        with torch.cuda.graph(graph):
+        # a rung may be captured while other threads of this process use the device
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             for turn in turns:
                 self._update(turn)
         return graph

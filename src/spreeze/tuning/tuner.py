@@ -62,7 +62,7 @@ class Tuner:
     def _begun(self, now: float) -> bool:
         """Training goes on, and what there is to do has been said."""
         if self._first_update_s is None:
-            if self._learner.get("updates"):
+            if self._learner.get("first_update_ns"):  # of this command: totals may go on from an earlier one's
                 self._first_update_s = now
                 self._due = now + _WARM_UP_S
                 if self._space.fixed:
@@ -75,7 +75,7 @@ class Tuner:
 
     def _everybody_samples(self) -> bool:
         active = self._board.sampler_sections()[: self._board.active_samplers()]
-        return all(section.get("env_steps") for section in active)
+        return all(section.get("first_step_ns") for section in active)
 
     def _begin_window(self, now: float) -> None:
         self._readings.begin()

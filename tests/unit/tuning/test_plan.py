@@ -111,7 +111,8 @@ def test_an_address_limit_counts_for_the_learner_and_for_each_sampler() -> None:
 def test_a_full_disk_is_a_warning() -> None:
     plan = make_plan(DEMAND, dataclasses.replace(PLENTY, disk=MIB))
     assert plan.changes == ()
-    assert "10,485,760 bytes, 1,048,576 are free" in plan.warnings()[0]
+    # three checkpoints of 5 MiB of networks and 168,000,000 bytes of replay
+    assert "519,728,640 bytes, 1,048,576 are free" in plan.warnings()[0]
     assert make_plan(DEMAND, dataclasses.replace(PLENTY, disk=GIB)).warnings() == []
 
 

@@ -63,9 +63,9 @@ class House:
         self.events.append({"reason": reason, **fields})
 
     def train(self) -> House:
-        self.learner.set("updates", 1)
+        self.learner.set("first_update_ns", 1)
         for section in self.board.sampler_sections():
-            section.set("env_steps", 1)
+            section.set("first_step_ns", 1)
         return self
 
     def go_on(self, seconds: float) -> House:
@@ -93,6 +93,13 @@ def test_nothing_is_measured_before_training_has_begun() -> None:
     house = House(SPACE, Setting(2, 1024)).go_on(30)
     assert (house.windows.of, house.events) == ([], [])
     assert house.board.active_samplers() == 2
+
+
+def test_totals_of_an_earlier_command_are_not_taken_for_training() -> None:
+    house = House(SPACE, Setting(2, 1024))
+    house.learner.set("updates", 10_000)
+    house.board.section("sampler-0").set("env_steps", 10_000)
+    assert house.go_on(30).windows.of == []
 
 
 def test_what_it_finds_is_in_force_told_and_kept() -> None:
@@ -138,8 +145,8 @@ def test_a_known_start_is_not_tried_again_and_stays_watched() -> None:
 
 def test_a_sampler_that_does_not_come_up_holds_nothing_up() -> None:
     house = House(SPACE, Setting(2, 1024))
-    house.learner.set("updates", 1)
-    house.board.section("sampler-0").set("env_steps", 1)
+    house.learner.set("first_update_ns", 1)
+    house.board.section("sampler-0").set("first_step_ns", 1)
     house.go_on(9)
     assert house.windows.of == []
     assert house.go_on(20).phases()[-1] == FOUND
