@@ -215,3 +215,24 @@ class RaisingInAnEvaluationEnv(CountingEnv):
 
 def make_raising_in_an_evaluation(render_mode: str | None = None) -> gymnasium.Env:
     return RaisingInAnEvaluationEnv()
+
+
+class ShyPendulum(gymnasium.Wrapper):
+    """Pendulum-v1, whose evaluations lose 10 a step until the mark is there: a run with it is not solved before."""
+
+    def __init__(self) -> None:
+        super().__init__(gymnasium.make("Pendulum-v1"))
+        self._loss = 0.0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        evaluation = seed is not None and FIRST_SEED <= seed < FIRST_SEED + 1024
+        self._loss = 10.0 if evaluation and not Path(os.environ["FAULTY_ENVS_MARK"]).exists() else 0.0
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, float(reward) - self._loss, terminated, truncated, info
+
+
+def make_shy_pendulum(render_mode: str | None = None) -> gymnasium.Env:
+    return ShyPendulum()
