@@ -21,7 +21,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 COMPILED := pybullet,box2d,box2d-py,envpool,mujoco
 SIMULATORS := mujoco bullet box2d envpool
 
-.PHONY: train test check slow faults soak gpu learning bench screenshots clean
+.PHONY: train test check slow faults soak gpu learning bench screenshots audit clean
 
 train: $(VENV)/simulators.stamp
 	$(BIN)/spreeze train $(ENV) $(ARGS)
@@ -33,6 +33,11 @@ check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# asks PyPI's vulnerability service, so it is no part of check, which needs no network
+audit: $(VENV)/dev.stamp
+	$(PIP) install --quiet 'pip-audit>=2.7'
+	$(BIN)/python .ci/audit.py
 
 faults: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -m '' tests/faults $(ARGS)

@@ -118,23 +118,25 @@ def damaged_policies(data: bytes, moments: random.Random) -> Iterator[bytes]:
         yield struct.pack("<Q", len(packed)) + packed + body
 
 
-def test_corrupted_configs(run_dir: Path, reads: Reads) -> None:
+def test_corrupted_configs(run_dir: Path, reads: Reads, tmp_path: Path) -> None:
     path = run_dir / CONFIG_FILE
     for number, data in enumerate(damaged_documents(json.loads(path.read_bytes()), random.Random(1))):
         path.write_bytes(data)
         reads("train", ENV, "--config", str(path))
         reads("eval", str(run_dir), "--episodes", "1", "--json")
+        reads("report", str(run_dir), "--no-plots", "--json", "--out", str(tmp_path / "report"))
         if number % RECORDED_EVERY == 0:
             reads("record", str(run_dir))
 
 
-def test_corrupted_policies(run_dir: Path, reads: Reads) -> None:
+def test_corrupted_policies(run_dir: Path, reads: Reads, tmp_path: Path) -> None:
     path = run_dir / POLICY_FILE
     for number, data in enumerate(damaged_policies(path.read_bytes(), random.Random(2))):
         path.write_bytes(data)
         reads("eval", str(run_dir), "--episodes", "1", "--json")
         if number % RECORDED_EVERY == 0:
             reads("record", str(run_dir))
+            reads("export", str(run_dir), "--format", "torchscript", "--out", str(tmp_path / "policy.pt"))
 
 
 def test_corrupted_weights_are_counted_and_not_acted_with(tmp_path: Path, in_time: Callable[[], object]) -> None:
@@ -174,9 +176,26 @@ def test_corrupted_metrics_lose_no_line_but_the_damaged(tmp_path: Path, in_time:
         assert all(isinstance(line, dict) for line in found)
 
 
+EVALUATION = {"wall_s": 1.0, "env_steps": 10, "return_mean": -1.5, "ended_s": 1.5, "episodes": 2}
+SUMMARY = {"status": "solved", "wall_s": 9.5, "env_steps": 10, "restarts": {"sampler-0": 0}, "sample_hz": 10.0}
+REPORTED = {"eval.jsonl": EVALUATION, "metrics.jsonl": {**EVALUATION, "sample_hz": 5.0}, "summary.json": SUMMARY}
+
+
+@pytest.mark.parametrize("name", REPORTED)
+def test_corrupted_lines_in_a_report(run_dir: Path, reads: Reads, tmp_path: Path, name: str) -> None:
+    path, moments, hostile = run_dir / name, random.Random(5), damaged_documents(REPORTED[name], random.Random(6))
+    for number in range(EACH // 3):
+        damaged = next(hostile)
+        whole = json_line(REPORTED[name])
+        path.write_bytes(damaged if name.endswith(".json") else whole + damaged.replace(b"\n", b"") + b"\n" + whole)
+        if number % 3 == 0 and name.endswith(".jsonl"):
+            path.write_bytes(damage_bytes(whole * 3, moments))
+        reads("report", str(run_dir), "--no-plots", "--json", "--out", str(tmp_path / "report"))
+
+
 @pytest.mark.parametrize("name", [CONFIG_FILE, POLICY_FILE, LIVE_WEIGHTS, "metrics.jsonl"])
 @pytest.mark.parametrize("kind", ["pipe", "endless device", "folder", "gone", "huge"])
-def test_what_is_no_file(run_dir: Path, reads: Reads, name: str, kind: str) -> None:
+def test_what_is_no_file(run_dir: Path, reads: Reads, tmp_path: Path, name: str, kind: str) -> None:
     path = run_dir / name
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
@@ -191,6 +210,7 @@ def test_what_is_no_file(run_dir: Path, reads: Reads, name: str, kind: str) -> N
             file.truncate(1 << 40)
     reads("eval", str(run_dir), "--episodes", "1", "--json")
     reads("train", ENV, "--config", str(run_dir / CONFIG_FILE))
+    reads("report", str(run_dir), "--no-plots", "--json", "--out", str(tmp_path / "report"))
     follower = SsdFollower(run_dir)
     assert not Refresher(follower, NumpyPolicy(POLICY, 1)).refresh()
     if kind != "huge":  # a reader of lines goes through whatever there is, a piece at a time
