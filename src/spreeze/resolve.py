@@ -279,8 +279,6 @@ def choose_ladder(resolved: Resolved, on_gpu: bool) -> tuple[tuple[int, ...], st
         return (batch_size,), why
     if config.replay_ratio != "free":
         return (batch_size,), "with an exact --replay-ratio it decides how many updates an env step has"
-    if config.actor_device is not None:
-        return (batch_size,), "two devices hand each other batches of one size"
     if not on_gpu:
         return (batch_size,), f"on a CPU {batch_size} is known to be good"
     rungs = {rung for rung in LADDER_CUDA if rung <= config.replay_size} | {batch_size}

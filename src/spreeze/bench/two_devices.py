@@ -36,7 +36,7 @@ class TwoDevices:
         fill(two.replay, config.replay_size, str(config.critic_device), config.seed)
         self.algorithm = two.algorithm
         self.actor, self.critics = two.actor, two.critics
-        self.updates: SplitUpdates = make_split_updates(two, config)
+        self.updates: SplitUpdates = make_split_updates(two, config, int(config.batch_size))
         self.run(seconds=0.0)  # something has crossed
 
     def run(self, seconds: float) -> float:

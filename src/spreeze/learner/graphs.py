@@ -121,11 +121,22 @@ def bundle_size(batch_size: int, period: int) -> int:
     return max(1, wanted // period) * period
 
 
+class Rung(Protocol):
+    """Updates of one batch size."""
+
+    batch_size: int
+    turn: int  # of the next update
+
+    def run(self, most: int) -> int: ...
+
+    def go_on_from(self, updates: int) -> None: ...
+
+
 class CapturedLadder:
     """Captured updates of several batch sizes over the same state. A rung is captured when it is first asked for, which
     stops updates for as long as a run's first capture took, and is kept."""
 
-    def __init__(self, capture: Callable[[int], CapturedUpdates], batch_size: int) -> None:
+    def __init__(self, capture: Callable[[int], Rung], batch_size: int) -> None:
         self._capture = capture
         self._rung = capture(batch_size)
         self._rungs = {batch_size: self._rung}

@@ -42,6 +42,8 @@ def learns(algorithm: Algorithm, turn: int) -> bool:
 
 
 class SplitUpdates:
+    """Of one batch size. Several of them may share their places and their algorithm, and take turns."""
+
     def __init__(
         self,
         algorithm: Algorithm,
@@ -66,7 +68,7 @@ class SplitUpdates:
         self.advice = Crossing(critics, actor, {"dq_daction": actions}, dtype)
         self._actor_half = ActorHalf(algorithm, replay, batch_size, self.proposals, self.advice)
         self._critic_half = CriticHalf(algorithm, replay, batch_size, self.proposals, self.advice)
-        self._turn = 0
+        self.turn = 0
         self._bundle = bundle_size(batch_size, algorithm.period)
         self._queued: deque[tuple[Mark, Mark]] = deque()
         self._works = [self._plain_works(turn) for turn in range(algorithm.period)]
@@ -82,7 +84,7 @@ class SplitUpdates:
         return self._works[turn]
 
     def go_on_from(self, updates: int) -> None:
-        self._turn = updates % self._algorithm.period
+        self.turn = updates % self._algorithm.period
 
     def run(self, most: int) -> int:
         """Submits up to a bundle of updates. On CPUs they are done when this returns; on GPUs they are queued in front
@@ -94,13 +96,10 @@ class SplitUpdates:
         self.actor.begin()
         self.critics.begin()
         for _ in range(done):
-            self._submit(self._turn)
-            self._turn = (self._turn + 1) % self._algorithm.period
+            self._submit(self.turn)
+            self.turn = (self.turn + 1) % self._algorithm.period
         self._queued.append((self.critics.finish(), self.actor.finish()))
         return done
-
-    def step_to(self, batch_size: int) -> None:
-        raise NotImplementedError(f"two devices hand each other batches of {self.batch_size} rows, not of {batch_size}")
 
     def wait(self) -> None:
         for place in (self.critics, self.actor):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -9,6 +10,7 @@ import torch
 from spreeze.algos import make_algorithm
 from spreeze.algos.algorithm import Algorithm
 from spreeze.config import RunConfig
+from spreeze.learner.graphs import CapturedLadder, Updates
 from spreeze.learner.paired_replay import PairedReplay
 from spreeze.learner.places import Place, make_place
 from spreeze.learner.split import SplitUpdates
@@ -40,10 +42,15 @@ def make_two_places(layout: Layout, config: RunConfig) -> TwoPlaces:
     )  # fmt: skip
 
 
-def make_split_updates(two: TwoPlaces, config: RunConfig) -> SplitUpdates:
+def make_split_updates(two: TwoPlaces, config: RunConfig, batch_size: int) -> SplitUpdates:
     """Captured where `--compile` is on and a GPU takes part."""
     on_gpu = "cuda" in (two.actor.device.type, two.critics.device.type)
     return SplitUpdates(
-        two.algorithm, two.replay, int(config.batch_size), two.actor, two.critics,
+        two.algorithm, two.replay, batch_size, two.actor, two.critics,
         pipelined=config.split_mode == "pipelined", captured=on_gpu and config.compile == "on",
     )  # fmt: skip
+
+
+def make_split_ladder(two: TwoPlaces, config: RunConfig) -> Updates:
+    """Whose batch size may change while a run goes on."""
+    return CapturedLadder(partial(make_split_updates, two, config), int(config.batch_size))

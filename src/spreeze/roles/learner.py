@@ -28,7 +28,7 @@ from spreeze.learner.pool_replay import PoolIngest, PoolReplay
 from spreeze.learner.publishing import Publishing
 from spreeze.learner.restoring import restore
 from spreeze.learner.saving import Saving
-from spreeze.learner.two_places import make_split_updates, make_two_places
+from spreeze.learner.two_places import make_split_ladder, make_two_places
 from spreeze.replay import Replay
 from spreeze.roles.job import Job
 from spreeze.roles.links import LearnerLinks
@@ -125,7 +125,7 @@ def make_parts(layout: Layout, config: RunConfig, warn: Callable[[str], None], p
     """`pool`: the replay, where samplers write it."""
     if config.actor_device is not None:
         two = make_two_places(layout, config)
-        return Parts(two.algorithm, two.replay, make_split_updates(two, config), two.reason)
+        return Parts(two.algorithm, two.replay, make_split_ladder(two, config), two.reason)
     device = torch.device(config.device)
     replay = pool or Replay(layout, config.replay_size, device, config.seed)
     choice = choose_update(layout, config, device)
