@@ -245,6 +245,7 @@ class RunConfig:
 
     # the algorithm
     hidden: tuple[int, ...] = setting((256, 256), sizes, "widths of the hidden layers, for example 256,256")
+    critic_norm: str = setting("none", one_of("none", "layer"), "layer: normalize the hidden layers of the critics")
     gamma: float = setting(0.99, real(0.0, 1.0), "discount")
     tau: float = setting(0.005, positive(1.0), "share of the new weights that a target network takes per update")
     lr: float = setting(1e-3, positive(), "learning rate of actor, critics and temperature")

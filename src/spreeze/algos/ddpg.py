@@ -40,7 +40,9 @@ class Ddpg:
 
         self.actor = nets.mlp(self.policy_spec.layer_sizes)
         self.target_actor = nets.twin(self.actor)
-        self.critic = critic_nets.mlp((obs_size + action_size, *config.hidden, 1))
+        self.critic = critic_nets.mlp(
+            (obs_size + action_size, *config.hidden, 1), layer_norm=config.critic_norm == "layer"
+        )
         self.target_critic = critic_nets.twin(self.critic)
         self.actor_adam = Adam(self.actor.parameters.data, self.actor.parameters.grad, config.lr)
         self.critic_adam = Adam(self.critic.parameters.data, self.critic.parameters.grad, config.lr)

@@ -43,17 +43,17 @@ class Engine:
     def dtype(self) -> torch.dtype:
         return PRECISIONS[self.precision][0]
 
-    def mlp(self, sizes: Sequence[int], copies: int = 1) -> Mlp:
+    def mlp(self, sizes: Sequence[int], copies: int = 1, layer_norm: bool = False) -> Mlp:
         """Freshly drawn networks."""
-        return self._over(FlatParameters(sizes, copies, self.device, self.dtype).draw(self.seeds))
+        return self._over(FlatParameters(sizes, copies, self.device, self.dtype).draw(self.seeds), layer_norm)
 
     def twin(self, mlp: Mlp) -> Mlp:
         """A target: an own vector, equal to mlp's for now."""
-        return self._over(mlp.parameters.clone())
+        return self._over(mlp.parameters.clone(), mlp.layer_norm)
 
     def squash(self) -> FusedSquash | ReferenceSquash:
         return FusedSquash() if self.name == "fused" else ReferenceSquash()
 
-    def _over(self, parameters: FlatParameters) -> Mlp:
+    def _over(self, parameters: FlatParameters, layer_norm: bool) -> Mlp:
         make = FusedMlp if self.name == "fused" else ReferenceMlp
-        return make(parameters, PRECISIONS[self.precision][1])
+        return make(parameters, PRECISIONS[self.precision][1], layer_norm)

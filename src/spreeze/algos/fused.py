@@ -11,22 +11,30 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from spreeze.algos.layer_norm import NormTape, normalize, normalize_backward
 from spreeze.algos.linear import Linear, relu_backward_
-from spreeze.algos.nets import FlatParameters
+from spreeze.algos.nets import FlatParameters, Layer
 from spreeze.weights.numpy_policy import LOG_STD_MAX, LOG_STD_MIN
 
-Tape = list[list[Tensor]]  # for each copy the inputs of each layer
+
+class CopyTape(NamedTuple):
+    inputs: list[Tensor]  # of each layer
+    normed: list[NormTape]  # of each hidden layer, where there is layer norm
+
+
+Tape = list[CopyTape]
 
 
 class FusedMlp:
     """Copy after copy, so that each product has the two-dimensional form that the libraries are fastest at."""
 
-    def __init__(self, parameters: FlatParameters, product_dtype: torch.dtype) -> None:
+    def __init__(self, parameters: FlatParameters, product_dtype: torch.dtype, layer_norm: bool = False) -> None:
         self.parameters = parameters
         self.product_dtype = product_dtype
+        self.layer_norm = layer_norm
         self._converted = parameters.data.dtype is not product_dtype
         self._product_flat = parameters.data.to(product_dtype)  # the vector itself, where nothing is converted
-        self._copies = _layers_by_copy(parameters, self._product_flat)
+        self._copies = _layers_by_copy(parameters, self._product_flat, relu=not layer_norm)
 
     def refresh(self) -> None:
         if self._converted:
@@ -36,10 +44,14 @@ class FusedMlp:
         first = inputs.to(self.product_dtype) if self._converted else inputs.contiguous()
         tapes, outputs = [], []
         for layers in self._copies[:copies]:
-            hidden, tape = first, []
-            for layer in layers:
-                tape.append(hidden)
+            hidden, tape = first, CopyTape([], [])
+            for index, layer in enumerate(layers):
+                tape.inputs.append(hidden)
                 hidden = layer.forward(hidden)
+                if self.layer_norm and index < len(layers) - 1:
+                    normalized, kept = normalize(hidden)
+                    hidden = normalized.relu_()
+                    tape.normed.append(kept)
             tapes.append(tape)
             outputs.append(hidden)
         stacked = torch.stack(outputs) if len(outputs) > 1 else outputs[0].unsqueeze(0)
@@ -47,38 +59,42 @@ class FusedMlp:
 
     def backward(self, tape: Tape, grad_output: Tensor) -> None:
         rows = grad_output.shape[1]
-        for layers, inputs, grad in zip(self._copies, tape, self._by_copy(grad_output), strict=False):
+        for layers, kept, grad in zip(self._copies, tape, self._by_copy(grad_output), strict=False):
             for index in range(len(layers) - 1, -1, -1):
-                x = inputs[index][:rows]
-                layers[index].backward(x, grad)
+                layers[index].backward(kept.inputs[index][:rows], grad)
                 if index > 0:
-                    grad = layers[index].input_grad(grad)
-                    relu_backward_(x, grad)
+                    grad = self._through_activation(kept, index, layers[index].input_grad(grad))
 
     def input_grad(self, tape: Tape, grad_output: Tensor, first_column: int) -> Tensor:
         total = None
-        for layers, inputs, grad in zip(self._copies, tape, self._by_copy(grad_output), strict=False):
+        for layers, kept, grad in zip(self._copies, tape, self._by_copy(grad_output), strict=False):
             for index in range(len(layers) - 1, 0, -1):
-                grad = layers[index].input_grad(grad)
-                relu_backward_(inputs[index], grad)
+                grad = self._through_activation(kept, index, layers[index].input_grad(grad))
             grad = layers[0].input_grad(grad, first_column)
             total = grad if total is None else total.add_(grad)
         assert total is not None
         return total.to(self.parameters.data.dtype)
 
+    def _through_activation(self, tape: CopyTape, index: int, grad: Tensor) -> Tensor:
+        """From layer `index`'s inputs to the outputs of the product before them; `grad` is overwritten."""
+        relu_backward_(tape.inputs[index][: len(grad)], grad)
+        return normalize_backward(tape.normed[index - 1], grad) if self.layer_norm else grad
+
     def _by_copy(self, grad_output: Tensor) -> tuple[Tensor, ...]:
         return grad_output.to(self.product_dtype).unbind(0)
 
 
-def _layers_by_copy(parameters: FlatParameters, flat: Tensor) -> list[list[Linear]]:
+def _layers_by_copy(parameters: FlatParameters, flat: Tensor, relu: bool) -> list[list[Linear]]:
+    """`relu`: the hidden layers end with it."""
     layers = list(zip(parameters.views(flat), parameters.grad_layers, strict=True))
+    last = len(layers) - 1
+
+    def make(copy: int, index: int, layer: Layer, grads: Layer) -> Linear:
+        leaves = layer.weight[copy], layer.bias[copy], grads.weight[copy], grads.bias[copy]
+        return Linear(*leaves, relu=relu and index < last)
+
     return [
-        [
-            Linear(
-                layer.weight[copy], layer.bias[copy], grads.weight[copy], grads.bias[copy], relu=index < len(layers) - 1
-            )
-            for index, (layer, grads) in enumerate(layers)
-        ]
+        [make(copy, index, layer, grads) for index, (layer, grads) in enumerate(layers)]
         for copy in range(parameters.copies)
     ]
 

@@ -77,6 +77,7 @@ class Mlp(Protocol):
     """Q networks over one FlatParameters. A tape is what a forward pass keeps for its backward pass."""
 
     parameters: FlatParameters
+    layer_norm: bool  # of the hidden layers, before their ReLU
 
     def forward(self, inputs: Tensor, copies: int | None = None) -> tuple[Tensor, Any]:
         """inputs (B, I) -> outputs (Q, B, outputs) of the first `copies` networks (None: all), and the tape."""

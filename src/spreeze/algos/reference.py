@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from spreeze.algos.layer_norm import EPSILON
 from spreeze.algos.nets import FlatParameters, Layer
 from spreeze.weights.numpy_policy import LOG_STD_MAX, LOG_STD_MIN
 
@@ -19,9 +20,10 @@ class Tape(NamedTuple):
 
 
 class ReferenceMlp:
-    def __init__(self, parameters: FlatParameters, product_dtype: torch.dtype) -> None:
+    def __init__(self, parameters: FlatParameters, product_dtype: torch.dtype, layer_norm: bool = False) -> None:
         self.parameters = parameters
         self.product_dtype = product_dtype
+        self.layer_norm = layer_norm
         # Leaves of autograd that share the flat vector's memory: an in-place optimiser step is seen by both.
         self._leaves = [Layer(*(leaf.detach().requires_grad_() for leaf in layer)) for layer in self.parameters.layers]
 
@@ -34,6 +36,8 @@ class ReferenceMlp:
                 weight, bias = (part[:copies].to(self.product_dtype) for part in layer)
                 hidden = torch.baddbmm(bias.unsqueeze(1), hidden, weight)
                 if index < len(self._leaves) - 1:
+                    if self.layer_norm:
+                        hidden = torch.nn.functional.layer_norm(hidden, hidden.shape[2:], eps=EPSILON)
                     hidden = torch.relu(hidden)
             outputs = hidden.to(leaf.dtype)
         return outputs.detach(), Tape(leaf, outputs, copies)

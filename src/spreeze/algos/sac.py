@@ -41,7 +41,9 @@ class Sac:
         self.target_entropy = -float(action_size) if config.target_entropy == AUTO else float(config.target_entropy)
 
         self.actor = nets.mlp(self.policy_spec.layer_sizes)
-        self.critics = critic_nets.mlp((obs_size + action_size, *config.hidden, 1), copies=2)
+        self.critics = critic_nets.mlp(
+            (obs_size + action_size, *config.hidden, 1), copies=2, layer_norm=config.critic_norm == "layer"
+        )
         self.target_critics = critic_nets.twin(self.critics)
         self.squash = nets.squash()
         self.log_temperature = torch.full((1,), config.init_temperature, device=device, dtype=nets.dtype).log_()

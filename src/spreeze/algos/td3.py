@@ -42,7 +42,9 @@ class Td3:
 
         self.actor = nets.mlp(self.policy_spec.layer_sizes)
         self.target_actor = nets.twin(self.actor)
-        self.critics = critic_nets.mlp((obs_size + action_size, *config.hidden, 1), copies=2)
+        self.critics = critic_nets.mlp(
+            (obs_size + action_size, *config.hidden, 1), copies=2, layer_norm=config.critic_norm == "layer"
+        )
         self.target_critics = critic_nets.twin(self.critics)
         self.actor_adam = Adam(self.actor.parameters.data, self.actor.parameters.grad, config.lr)
         self.critics_adam = Adam(self.critics.parameters.data, self.critics.parameters.grad, config.lr)

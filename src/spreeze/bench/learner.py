@@ -212,7 +212,8 @@ def engine_of(config: RunConfig) -> str:
 
     if config.compile != "on":
         return "reference"
-    return "fused" if why_no_kernels(config.hidden, torch.device(config.device), config.precision) else "kernels"
+    why_not = why_no_kernels(config.hidden, torch.device(config.device), config.precision, config.critic_norm)
+    return "fused" if why_not else "kernels"
 
 
 def is_captured(config: RunConfig) -> bool:

@@ -111,12 +111,15 @@ def test_a_terminated_row_has_no_bootstrap(name: str) -> None:
 
 
 CONFIG = RunConfig(hidden=(12, 10), lr=1e-2, tau=0.1, init_temperature=0.3, policy_delay=3)
+NORM = pytest.mark.parametrize("critic_norm", ["none", "layer"])
 
 
+@NORM
 @ENGINE
-def test_sac_follows_the_textbook(engine: str) -> None:
-    sac = make("sac", CONFIG, engine)
-    book = Textbook(sac, CONFIG)
+def test_sac_follows_the_textbook(engine: str, critic_norm: str) -> None:
+    config = CONFIG.replace(critic_norm=critic_norm)
+    sac = make("sac", config, engine)
+    book = Textbook(sac, config)
     for index in range(8):
         batch = draw_batch(16, seed=index)
         sac.update(batch, 0)
@@ -127,10 +130,12 @@ def test_sac_follows_the_textbook(engine: str) -> None:
     torch.testing.assert_close(sac.log_temperature[0], book.log_temperature.detach(), rtol=1e-10, atol=1e-10)
 
 
+@NORM
 @ENGINE
-def test_td3_follows_the_textbook(engine: str) -> None:
-    td3 = make("td3", CONFIG, engine)
-    book = Textbook(td3, CONFIG)
+def test_td3_follows_the_textbook(engine: str, critic_norm: str) -> None:
+    config = CONFIG.replace(critic_norm=critic_norm)
+    td3 = make("td3", config, engine)
+    book = Textbook(td3, config)
     for index in range(8):
         batch = draw_batch(16, seed=index)
         td3.update(batch, index % td3.period)
@@ -141,10 +146,12 @@ def test_td3_follows_the_textbook(engine: str) -> None:
     assert_same(td3.target_critics.parameters, book.target_critics)
 
 
+@NORM
 @ENGINE
-def test_ddpg_follows_the_textbook(engine: str) -> None:
-    ddpg = make("ddpg", CONFIG, engine)
-    book = Textbook(ddpg, CONFIG)
+def test_ddpg_follows_the_textbook(engine: str, critic_norm: str) -> None:
+    config = CONFIG.replace(critic_norm=critic_norm)
+    ddpg = make("ddpg", config, engine)
+    book = Textbook(ddpg, config)
     for index in range(8):
         batch = draw_batch(16, seed=index)
         ddpg.update(batch, 0)

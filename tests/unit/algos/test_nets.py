@@ -41,13 +41,16 @@ def test_start_values_are_those_of_torch_linear() -> None:
     assert not torch.equal(weight[0], weight[1])
 
 
+@pytest.mark.parametrize("layer_norm", [False, True], ids=["plain", "layer norm"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(("sizes", "copies"), [((5, 1), 1), ((5, 8, 3), 1), ((5, 16, 8, 1), 2), ((5, 8, 8, 8, 2), 3)])
-def test_the_fused_engine_equals_the_reference(sizes: tuple[int, ...], copies: int, dtype: torch.dtype) -> None:
+def test_the_fused_engine_equals_the_reference(
+    sizes: tuple[int, ...], copies: int, dtype: torch.dtype, layer_norm: bool
+) -> None:
     close = {"rtol": 1e-12, "atol": 1e-12} if dtype is torch.float64 else {"rtol": 1e-5, "atol": 1e-6}
     generator = torch.Generator().manual_seed(1)
-    fused = FusedMlp(FlatParameters(sizes, copies, dtype=dtype).draw(generator), dtype)
-    reference = ReferenceMlp(fused.parameters.clone(), dtype)
+    fused = FusedMlp(FlatParameters(sizes, copies, dtype=dtype).draw(generator), dtype, layer_norm)
+    reference = ReferenceMlp(fused.parameters.clone(), dtype, layer_norm)
     inputs = torch.randn(7, 5, generator=generator, dtype=dtype)
     grad_output = torch.randn(copies, 7, sizes[-1], generator=generator, dtype=dtype)
 
@@ -99,9 +102,24 @@ def _in_float64(parameters: FlatParameters) -> FlatParameters:
 
 
 @pytest.mark.parametrize("make", [FusedMlp, ReferenceMlp])
-def test_a_backward_pass_may_cover_the_first_rows_only(make: type) -> None:
+def test_layer_norm_by_hand(make: type) -> None:
+    """2 hidden units z = (3 x, x): mean 2 x, deviation x, so that y = (1, -1) whatever x is, and ReLU leaves (1, 0)."""
+    mlp = make(FlatParameters((1, 2, 1), dtype=torch.float64), torch.float64, True)
+    mlp.parameters.data.copy_(torch.tensor([3.0, 1.0, 0.0, 0.0, 5.0, 7.0, 0.25]))  # W1, b1, W2, b2
+    output, tape = mlp.forward(torch.tensor([[40.0], [0.9]], dtype=torch.float64))
+    shrunk = [x / math.sqrt(x * x + 1e-5) for x in (40.0, 0.9)]
+    assert output.flatten().tolist() == pytest.approx([5.0 * y + 0.25 for y in shrunk])
+    mlp.backward(tape, torch.ones(1, 2, 1, dtype=torch.float64))
+    # the last layer's weights see the normalized units; the first one's hardly matter: what scales z is divided away
+    assert mlp.parameters.grad[4:].tolist() == pytest.approx([sum(shrunk), 0.0, 2.0])
+    assert mlp.parameters.grad[:4].abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("layer_norm", [False, True], ids=["plain", "layer norm"])
+@pytest.mark.parametrize("make", [FusedMlp, ReferenceMlp])
+def test_a_backward_pass_may_cover_the_first_rows_only(make: type, layer_norm: bool) -> None:
     generator = torch.Generator().manual_seed(3)
-    mlp = make(FlatParameters((4, 8, 2), dtype=torch.float64).draw(generator), torch.float64)
+    mlp = make(FlatParameters((4, 8, 2), dtype=torch.float64).draw(generator), torch.float64, layer_norm)
     inputs = torch.randn(10, 4, generator=generator, dtype=torch.float64)
     grad_output = torch.randn(1, 6, 2, generator=generator, dtype=torch.float64)
 

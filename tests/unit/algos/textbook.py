@@ -17,7 +17,7 @@ from spreeze.config import RunConfig
 from spreeze.spec import Batch
 
 
-def modules_of(parameters: FlatParameters) -> list[nn.Sequential]:
+def modules_of(parameters: FlatParameters, layer_norm: bool = False) -> list[nn.Sequential]:
     """The same networks as torch.nn modules with parameters of their own."""
     networks = []
     for index in range(parameters.copies):
@@ -27,8 +27,9 @@ def modules_of(parameters: FlatParameters) -> list[nn.Sequential]:
             with torch.no_grad():
                 linear.weight.copy_(layer.weight[index].T)
                 linear.bias.copy_(layer.bias[index])
-            parts += [linear, nn.ReLU()]
-        networks.append(nn.Sequential(*parts[:-1]))
+            normed = [nn.LayerNorm(outputs, elementwise_affine=False)] if layer_norm else []
+            parts += [linear, *normed, nn.ReLU()]
+        networks.append(nn.Sequential(*(parts[:-2] if layer_norm else parts[:-1])))
     return networks
 
 
@@ -47,7 +48,8 @@ class Textbook:
         self.action_size = algorithm.policy_spec.action_size
         self.noise = torch.Generator().manual_seed(3)
         self.actor = modules_of(algorithm.actor.parameters)[0]
-        self.critics = modules_of((algorithm.critic if algorithm.name == "ddpg" else algorithm.critics).parameters)
+        critics = algorithm.critic if algorithm.name == "ddpg" else algorithm.critics
+        self.critics = modules_of(critics.parameters, config.critic_norm == "layer")
         self.target_actor = copy.deepcopy(self.actor)
         self.target_critics = copy.deepcopy(self.critics)
         self.log_temperature = torch.tensor(np.log(config.init_temperature), requires_grad=True)
