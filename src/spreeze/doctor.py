@@ -17,6 +17,7 @@ from spreeze.spec import EnvSpec
 from spreeze.tables import table
 from spreeze.tuning.hardware import Machine, find_machine, find_version
 from spreeze.tuning.plan import amount
+from spreeze.watching.drawing import has_screen, try_mujoco
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,9 @@ PARTS = (
     Part("pybullet", "pybullet", "PyBullet tasks: HalfCheetahBulletEnv-v0, ...", "pip install 'spreeze[bullet]'"),
     Part("Box2D", "box2d", "BipedalWalker-v3, LunarLanderContinuous-v3", "pip install 'spreeze[box2d]'"),
     Part("envpool", "envpool", "a native engine for many of these tasks", "pip install 'spreeze[envpool]'"),
-    Part("imageio_ffmpeg", "imageio-ffmpeg", "spreeze record", "pip install 'spreeze[video]'"),
+    Part("imageio_ffmpeg", "imageio-ffmpeg", "spreeze record, --visualize video", "pip install 'spreeze[video]'"),
+    Part("pygame", "pygame", "drawing Pendulum and Box2D, windows", "pip install 'spreeze[video]'"),
+    Part("PIL", "pillow", "the live picture: --visualize web, spreeze watch", "pip install 'spreeze[web]'"),
     Part("starlette", "starlette", "spreeze dashboard", "pip install 'spreeze[web]'"),
     Part("matplotlib", "matplotlib", "the plots of spreeze report", "pip install 'spreeze[report]'"),
     Part("onnx", "onnx", "spreeze export", "pip install 'spreeze[export]'"),
@@ -48,15 +51,18 @@ LIBRARIES = {
 }
 EXAMPLE = EnvSpec("an environment of HalfCheetah's size", 17, 6, (-1.0,) * 6, (1.0,) * 6)
 HEADLESS = ("EGL", "OSMesa")  # one of them is enough
+# a library without a driver draws nothing: said by a trial
+DRIVER = ("OpenGL driver", "drawing MuJoCo", "apt-get install -y libegl1 libgl1-mesa-dri")
 
 
 def doctor() -> dict[str, Any]:
-    """One JSON document; imports no simulator and no torch."""
+    """One JSON document; imports no simulator and no torch (MuJoCo is tried in a process of its own)."""
     machine = find_machine()
     parts = [_describe_part(part) for part in PARTS]
     libraries = [_describe_library(name) for name in LIBRARIES] if sys.platform == "linux" else []
     headless = [library["name"] for library in libraries if library["found"] and library["name"] in HEADLESS]
     needed = parts + [library for library in libraries if not (headless and library["name"] in HEADLESS)]
+    mujoco = _try_mujoco(parts)
     return {
         "spreeze": __version__,
         "machine": machine.as_json(),
@@ -66,8 +72,25 @@ def doctor() -> dict[str, Any]:
         "parts": parts,
         "libraries": libraries,
         "headless_rendering": [name.lower() for name in headless],
-        "missing": [_named(part) for part in needed if not part["found"]],
+        "screen": has_screen(),
+        "mujoco_drawing": mujoco,
+        "missing": [_named(part) for part in needed if not part["found"]] + _missing_driver(mujoco, headless),
     }
+
+
+def _try_mujoco(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """None where there is no MuJoCo."""
+    if not any(part["name"] == "mujoco" and part["found"] for part in parts):
+        return None
+    works, by = try_mujoco()
+    return {"works": works, "by": by}
+
+
+def _missing_driver(mujoco: dict[str, Any] | None, headless: list[str]) -> list[dict[str, Any]]:
+    """Where the library is there, and still nothing can be drawn."""
+    if mujoco is None or mujoco["works"] or not headless or sys.platform != "linux":
+        return []
+    return [dict(zip(("name", "gives", "install"), DRIVER, strict=True))]
 
 
 def _named(part: dict[str, Any]) -> dict[str, Any]:
@@ -142,6 +165,7 @@ def render(found: dict[str, Any]) -> str:
                 [[part["name"], _version(part), part["gives"]] for part in found["parts"] + found["libraries"]],
             ),
         ),
+        ("drawing", table(["", ""], _drawing_lines(found))),
         ("missing", _missing_lines(found["missing"])),
     )
     return f"spreeze {found['spreeze']}\n\n" + "\n\n".join(f"{title}\n{_indented(body)}" for title, body in sections)
@@ -183,6 +207,22 @@ def _adapts_lines(adapts: dict[str, Any]) -> str:
     """A range, a ladder, or why there is none."""
     shown = {name: ", ".join(map(str, what)) if isinstance(what, list) else what for name, what in adapts.items()}
     return table(["", ""], [[name, what] for name, what in shown.items()]) if shown else "nothing"
+
+
+def _drawing_lines(found: dict[str, Any]) -> list[list[str]]:
+    mujoco = found["mujoco_drawing"]
+    works = "not installed" if mujoco is None else ("" if mujoco["works"] else "does not work: ") + mujoco["by"]
+    return [
+        [
+            "screen",
+            "yes: 'spreeze watch' opens a window"
+            if found["screen"]
+            else "none: 'spreeze watch' draws for 'spreeze dashboard'",
+        ],
+        ["MuJoCo", works],
+        ["PyBullet", "by itself, on the CPU"],
+        ["Pendulum, Box2D", "by pygame"],
+    ]
 
 
 def _missing_lines(missing: list[dict[str, Any]]) -> str:

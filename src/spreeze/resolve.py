@@ -371,6 +371,7 @@ def demand_of(resolved: Resolved, ladder: tuple[int, ...]) -> Demand:
         replay_rows=config.replay_size,
         least_replay_rows=min(config.replay_size, max(needed_rows(config).values())),
         ring_bytes=sampler_ring_shape(layout, block_rows(num_envs, config.n_step)).size_bytes,
+        visualizer=config.visualize != "off",
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 import shutil
 import time
@@ -12,6 +14,7 @@ from spreeze.errors import ConfigError
 RUNS = Path("runs")
 CONFIG_FILE = "config.json"  # its presence makes a folder a run
 LATEST = "latest"
+LOCK_FILE = ".lock"  # held by every process of a run (runtime/run_lock.py)
 LEAST_FREE_BYTES = 64 << 20  # logs, curves and two policies of a short run; a checkpoint asks for its own room
 _MOST_NAMES = 1000
 
@@ -80,6 +83,23 @@ def find_run(run: str | Path) -> Path:
         inside = f"; the newest run in it is '{path / LATEST}'" if _runs_in(path) else ""
         raise ConfigError(f"{path}: not a run folder, {CONFIG_FILE} is missing{inside}")
     return path
+
+
+def lives(run_dir: Path) -> bool:
+    """Whether a process of this run still works, as its lock says; where there are no locks, whether it has no end."""
+    try:
+        fd = os.open(run_dir / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return not (run_dir / "summary.json").exists()
+    finally:
+        os.close(fd)
+    return False
 
 
 def _newest_run(folder: Path) -> Path:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import spreeze.bench
 import spreeze.runtime
-from spreeze import cli, play
+from spreeze import cli, doctor, play
 from spreeze.config import SECTIONS, RunConfig
 from spreeze.errors import RunFailed
 
@@ -179,6 +179,19 @@ def test_doctor_prints_one_document_and_a_page_for_people(capsys: pytest.Capture
     assert "will be used" in page
     assert found["plan"]["line"].split(";")[0] in page  # what is free behind it changes meanwhile
     assert found["plan"]["adapts"]["batch_size"] in page
+    if found["mujoco_drawing"] is not None:
+        assert found["mujoco_drawing"]["by"] in page
+
+
+def test_doctor_names_the_driver_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library is there, and nothing can be drawn with it."""
+    monkeypatch.setattr(doctor, "try_mujoco", lambda: (False, "egl: no display"))
+    found = doctor.doctor()
+    if found["mujoco_drawing"] is None or not found["headless_rendering"]:
+        pytest.skip("without MuJoCo or EGL the missing part is another one")
+    assert found["mujoco_drawing"] == {"works": False, "by": "egl: no display"}
+    assert "libgl1-mesa-dri" in {part["name"]: part["install"] for part in found["missing"]}["OpenGL driver"]
+    assert "does not work: egl: no display" in doctor.render(found)
 
 
 def test_help_names_commands_and_flags(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from spreeze import run_folder
 from spreeze.errors import ConfigError
-from spreeze.run_folder import find_run, make_run_dir, safe_name
+from spreeze.run_folder import find_run, lives, make_run_dir, safe_name
+from spreeze.runtime.run_lock import RunLock
 
 MORNING = time.struct_time((2026, 3, 4, 5, 6, 7, 0, 0, 0))
 
@@ -99,3 +100,12 @@ def test_a_folder_of_runs_is_no_run_and_the_message_names_the_newest() -> None:
     assert find_run("runs/latest") == Path("runs/a")
     with pytest.raises(ConfigError, match=r"config.json is missing$"):
         find_run(".")
+
+
+def test_a_run_lives_while_its_lock_is_held(tmp_path: Path) -> None:
+    assert not lives(tmp_path)
+    lock = RunLock(tmp_path)
+    assert lives(tmp_path)
+    lock.close()
+    assert not lives(tmp_path)
+    RunLock(tmp_path).close()  # who looked holds nothing

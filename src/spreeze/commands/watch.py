@@ -34,4 +34,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _say(text: str) -> None:
-    print(f"spreeze: {text}", file=sys.stderr, flush=True)
+    from spreeze.metrics.readable import one_line
+
+    print(f"spreeze: {one_line(text)}", file=sys.stderr, flush=True)  # it may quote what a stranger's folder holds

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from spreeze.errors import ConfigError
+from spreeze.run_folder import LOCK_FILE
 
-LOCK_FILE = ".lock"
 _GONE_WITHIN_S = 10.0  # processes of a run that was just killed
 
 

@@ -24,6 +24,7 @@ SUPERVISOR_BYTES = 176 * MIB  # 36 to 163 MiB: it makes one environment to learn
 LEARNER_BYTES = 192 * MIB  # 127 to 170 MiB: torch, networks, staging
 ENV_PROCESS_BYTES = 64 * MIB  # a sampler, the evaluator: 21 to 59 MiB, the latter with sixteen Humanoid-v5
 ENVPOOL_SAMPLER_BYTES = 128 * MIB  # 120 MiB with 64 HalfCheetah-v5
+VISUALIZER_BYTES = 256 * MIB  # 29 to 193 MiB, the latter with HalfCheetah-v5 drawn by a CPU
 BULLET_ENV_BYTES = 32 * MIB  # 30 MiB: each is a physics server of its own
 LEARNER_ADDRESS_BYTES = 768 * MIB  # 680 to 770 MiB of addresses, most of them torch's libraries
 ENV_PROCESS_ADDRESS_BYTES = 1280 * MIB  # 113 to 1,172 MiB, the latter with EnvPool
@@ -66,6 +67,7 @@ class Demand:
     replay_rows: int
     least_replay_rows: int  # replay cannot shrink below
     ring_bytes: int  # of one sampler
+    visualizer: bool = False  # a process that draws
 
     @property
     def replay_bytes(self) -> int:
@@ -201,7 +203,8 @@ def _memory_needs(demand: Demand) -> tuple[Need, ...]:
         Need("samplers", demand.samplers * demand.sampler_bytes, f"{demand.samplers} x {amount(demand.sampler_bytes)}"),
         Need("rings", demand.samplers * demand.ring_bytes, f"{demand.samplers} x {amount(demand.ring_bytes)}"),
     )
-    return processes if demand.on_gpu else processes + _learner_needs(demand)
+    drawing = (Need("visualizer", VISUALIZER_BYTES, "a process that draws"),) if demand.visualizer else ()
+    return (*processes, *drawing, *(() if demand.on_gpu else _learner_needs(demand)))
 
 
 def _gpu_needs(demand: Demand) -> tuple[Need, ...]:

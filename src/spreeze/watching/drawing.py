@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes.util
 import os
+import subprocess
 import sys
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,31 @@ def _way_of_mujoco() -> str | None:
     if ctypes.util.find_library("OSMesa") is not None:
         return "osmesa"
     return None if has_screen() else "egl"  # which then says what is missing
+
+
+def try_mujoco(within_s: float = 20.0) -> tuple[bool, str]:
+    """Draws with MuJoCo in a process of its own, as the library may end it. -> whether that works, and by what; or why
+    it does not"""
+    prepare_drawing()
+    program = (
+        "import mujoco; context = mujoco.GLContext(8, 8); context.make_current(); from OpenGL import GL; "
+        "print(GL.glGetString(GL.GL_RENDERER).decode())"
+    )
+    way = os.environ.get("MUJOCO_GL") or "the window system"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", program],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=within_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return False, f"{way}: nothing came within {within_s:.0f} s"
+    last = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()[-1:] or ["no word"]
+    return done.returncode == 0, f"{way}: {last[0][:200]}"
 
 
 class DrawnEnv:

@@ -7,7 +7,6 @@ the best policy until it is told to stop. It shows a window, or writes the live 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 from spreeze.documents import read_document
 from spreeze.envs.kept import find_source
 from spreeze.errors import ConfigError, SpreezeError
-from spreeze.run_folder import CONFIG_FILE, find_run
+from spreeze.run_folder import CONFIG_FILE, find_run, lives
 from spreeze.spec import EnvSpec
 from spreeze.watching.drawing import DrawnEnv, has_screen, prepare_drawing
 from spreeze.watching.following import BestFollower, FollowedPolicy
@@ -27,7 +26,6 @@ from spreeze.weights.numpy_policy import PolicySpec
 from spreeze.weights.policy_file import LIVE_POLICY_SPEC, load_policy
 from spreeze.weights.ssd import SsdFollower
 
-SILENT_RUN_S = 30.0  # a run writes a line of figures a second; one that has not for so long was killed
 LOOK_EVERY_S = 0.5
 _SPEC_WITHIN_S = 10.0  # a run that has just made its folder
 _NAP_S = 0.1
@@ -38,38 +36,25 @@ class Watched:
 
     def __init__(self, run_dir: Path) -> None:
         self.run_dir = run_dir
-        self._looked_s = 0.0
-        self._over = False
+        self.was_live = lives(run_dir)
+        self._looked_s = time.monotonic()
+        self._over = not self.was_live
 
-    def over(self) -> bool:
-        """It has ended, or was killed. Looked at now and then."""
+    def ended(self) -> bool:
+        """It was live, and is no more. Looked at now and then."""
         now = time.monotonic()
         if not self._over and now - self._looked_s > LOOK_EVERY_S:
             self._looked_s = now
-            self._over = self._has_ended()
-        return self._over
+            self._over = not lives(self.run_dir)
+        return self.was_live and self._over
 
     def end(self) -> str:
         """How it ended, for people."""
         try:
-            summary = json.loads((self.run_dir / "summary.json").read_bytes())
-            return f"the run has ended: {summary['status']}, {summary['reason']}"
-        except (OSError, ValueError, KeyError, TypeError):
-            return f"the run has written nothing for {SILENT_RUN_S:.0f} s; it seems to have been killed"
-
-    def _has_ended(self) -> bool:
-        written_s, summary_s = self._written_s("metrics.jsonl", CONFIG_FILE), self._written_s("summary.json")
-        # a run that is resumed has the summary of its first part
-        return summary_s >= written_s > 0 or time.time() - written_s > SILENT_RUN_S
-
-    def _written_s(self, *names: str) -> float:
-        """When the newest of them was written; 0 where there is none."""
-        times = [0.0]
-        for name in names:
-            path = self.run_dir / name
-            if path.exists():
-                times.append(path.stat().st_mtime)
-        return max(times)
+            summary = read_document(self.run_dir / "summary.json", "how a run ended")
+        except ConfigError:
+            return "the run is over, and left no summary: it was killed"
+        return f"the run has ended: {summary.get('status')}, {summary.get('reason')}"
 
 
 def watch_run(run: str, how: str | None, trust: bool, say: Callable[[str], None]) -> None:
@@ -79,25 +64,24 @@ def watch_run(run: str, how: str | None, trust: bool, say: Callable[[str], None]
     how = how or choose_outlet()
     check_outlet(how)
     source = find_source(run_dir, trust)
-    live = not watched.over()
-    policy = _followed(run_dir, live, say)
+    policy = _followed(run_dir, watched.was_live, say)
     prepare_drawing()
     env = DrawnEnv(source, light=True)
     outlet: Outlet = WindowOutlet() if how == WINDOW else LiveOutlet(run_dir, "watch", say)
     player = Player(env, source.env_id, policy, lambda: [outlet], on_picture=_Once(lower_priority))
 
     def go_on() -> bool:
-        return outlet.open() and not (live and watched.over())
+        return outlet.open() and not watched.ended()
 
     reason = "nobody watches any more"
-    say(_where(run_dir, how, live))
+    say(_where(run_dir, how, watched.was_live))
     try:
         while True:
             if not outlet.open():
                 if how == WINDOW:
                     return
-                _wait_for_turn(run_dir, outlet, watched, live, say)
-            if live and watched.over():
+                _wait_for_turn(run_dir, outlet, watched, say)
+            if watched.ended():
                 reason = watched.end()
                 say(reason)
                 return
@@ -160,12 +144,12 @@ def _where(run_dir: Path, how: str, live: bool) -> str:
     return f"{what}, as {run_dir / 'live' / 'frame.jpg'}: 'spreeze dashboard' shows it; Ctrl-C stops"
 
 
-def _wait_for_turn(run_dir: Path, outlet: Outlet, watched: Watched, live: bool, say: Callable[[str], None]) -> None:
+def _wait_for_turn(run_dir: Path, outlet: Outlet, watched: Watched, say: Callable[[str], None]) -> None:
     """One process draws a run's picture; this one goes on when that stops."""
     drawer = drawn_by(run_dir) or {}
     who = (
         "the run itself" if drawer.get("started_by") == "run" else f"another process ({drawer.get('pid', 'starting')})"
     )
     say(f"{who} draws the live picture already: see it with 'spreeze dashboard'; this command waits until it stops")
-    while not outlet.open() and not (live and watched.over()):
+    while not outlet.open() and not watched.ended():
         time.sleep(_NAP_S)

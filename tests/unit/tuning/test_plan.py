@@ -148,3 +148,8 @@ def test_what_is_planned_always_fits_or_is_refused(
     assert changed == {
         n for n in ("ladder", "samplers", "replay_rows") if getattr(plan.demand, n) != getattr(demand, n)
     }
+
+
+def test_who_draws_needs_memory_as_well() -> None:
+    plan = make_plan(dataclasses.replace(DEMAND, visualizer=True), PLENTY)
+    assert needs(plan, "memory") == needs(make_plan(DEMAND, PLENTY), "memory") | {"visualizer": 256 * MIB}
