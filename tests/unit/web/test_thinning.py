@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spreeze.web.thinning import Thinned, last, mean
@@ -41,7 +41,6 @@ def test_what_is_no_number_is_left_out() -> None:
     assert [value for value in thinned.since(None)["points"]["y"] if value is not None] == [4.0]
 
 
-@settings(deadline=None)  # how fast a busy machine is says nothing
 @given(st.integers(2, 9), st.lists(st.integers(0, 3), max_size=60))
 def test_increments_add_up_to_the_whole(capacity: int, steps: list[int]) -> None:
     thinned = Thinned({"x": last, "y": mean}, capacity=capacity)
