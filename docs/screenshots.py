@@ -27,7 +27,7 @@ DESK, PHONE = {"width": 1280, "height": 860}, {"width": 360, "height": 760}
 
 def main() -> None:
     IMAGES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix="spreeze-") as folder:
         runs = Path(folder) / "runs"
         if len(sys.argv) > 1:
             shutil.copytree(sys.argv[1], runs)
@@ -65,8 +65,11 @@ def take_all(browser: Browser, link: str) -> None:
             page.screenshot(path=IMAGES / f"runs-{scheme}-{name}.png")
             page.locator("table.runs tbody tr", has_text="live").get_by_role("link").click()
             page.wait_for_selector(".return path.line")
+            page.locator(".picture").scroll_into_view_if_needed()  # it plays where it is seen
             page.wait_for_selector("canvas[data-stamp]")
             page.wait_for_timeout(1500)
+            if size is DESK:
+                page.evaluate("scrollTo(0, 0)")
             page.screenshot(path=IMAGES / f"run-{scheme}-{name}.png")
             page.context.close()
 

@@ -141,10 +141,13 @@ def test_a_run_appears_and_its_curves_move(server: Server, open_page: Callable[.
     sync_api.expect(page.get_by_role("heading", name="Chosen automatically, and why")).to_be_visible()
 
 
-def test_the_picture_changes(server: Server, run: Run, open_page: Callable[..., Any]) -> None:
-    live = LiveFiles(run.run_dir)
-    page = open_page(f"{server.link}")
-    page.locator("table.runs tbody tr", has_text="live").get_by_role("link").click()
+def test_the_picture_changes(server: Server, folder: Path, open_page: Callable[..., Any]) -> None:
+    drawn = folder / "drawn"
+    drawn.mkdir()
+    (drawn / "config.json").write_text(json.dumps({"env": "Drawn-v0", "algo": "sac"}))
+    live = LiveFiles(drawn)
+    page = open_page(server.link)
+    page.locator("table.runs tbody tr", has_text="drawn").get_by_role("link").click()
     color = "canvas => [...canvas.getContext('2d').getImageData(5, 5, 1, 1).data]"
     for shade in (20, 200, 90):
         live.write(picture(shade), {"state": "playing", "episode": 3, "episode_return": -12.5})
@@ -155,7 +158,22 @@ def test_the_picture_changes(server: Server, run: Run, open_page: Callable[..., 
 
         wait_for(f"the picture of shade {shade}", shows)
     sync_api.expect(page.locator(".picture .caption")).to_contain_text("episode 3")
-    sync_api.expect(page.get_by_role("button", name="Stop the picture")).to_be_visible()
+
+
+def test_the_picture_of_the_run_starts_and_stops(server: Server, run: Run, open_page: Callable[..., Any]) -> None:
+    pytest.importorskip("pygame", reason="what draws Pendulum is not installed: pip install 'spreeze[video]'")
+    page = open_page(server.link)
+    page.locator("table.runs tbody tr", has_text="live").get_by_role("link").click()
+    page.get_by_role("button", name="Start the picture").click()
+    stamp = wait_for("a picture", lambda: stamp_of(page))
+    wait_for("another picture", lambda: stamp_of(page) != stamp)
+    page.get_by_role("button", name="Stop the picture").click()
+    sync_api.expect(page.get_by_role("button", name="Start the picture")).to_be_visible()
+    assert page.locator("canvas").is_visible(), "the last picture stays"
+
+
+def stamp_of(page: Any) -> str | None:
+    return page.locator("canvas").get_attribute("data-stamp")
 
 
 def test_a_wrong_token_is_refused_and_the_right_one_acts(
@@ -167,13 +185,16 @@ def test_a_wrong_token_is_refused_and_the_right_one_acts(
     page.locator("#token").fill("not-this-one")
     page.get_by_role("button", name="Go on").click()
     sync_api.expect(page.get_by_role("alert")).to_contain_text("wrong token")
-    assert not run.events("request")
+    assert not checkpoints_asked(run)
     page.locator("#token").fill(server.token)
     page.keyboard.press("Enter")
-    wait_for("the run to hear of it", lambda: run.events("request"))
-    assert "by the dashboard" in run.events("request")[0]["reason"]
+    wait_for("the run to hear of it", lambda: checkpoints_asked(run))
     sync_api.expect(page.get_by_role("log")).to_contain_text("a checkpoint was asked for by the dashboard")
     assert server.token not in page.url
+
+
+def checkpoints_asked(run: Run) -> list[dict[str, Any]]:
+    return [event for event in run.events("request") if event["request"] == "checkpoint"]
 
 
 def test_a_hostile_name_is_harmless(server: Server, folder: Path, open_page: Callable[..., Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -71,6 +72,9 @@ class Books:
         )
         if self._plan is not None:
             self._display.say("\n".join([self._plan.line(), *self._plan.warnings()]))
+        if config.visualize == "web":
+            folder = shlex.quote(str(self._run_dir.parent))
+            self._display.say(f"see it in the browser: spreeze dashboard {folder}")
 
     def keep(self, crew: Crew) -> None:
         """Evaluations as they come, figures when they are due."""

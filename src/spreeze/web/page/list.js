@@ -155,13 +155,14 @@ export class ListView {
       chart.element.remove();
       this.charts.delete(env);
     }
-    for (const env of envs) {
+    envs.forEach((env, place) => {
       if (!this.charts.has(env)) {
         const chart = new Chart({ title: env, unit: "mean return of evaluations", format: score, axis: level, height: 260, heading: "h2" });
         chart.element.classList.add("card");
         this.charts.set(env, chart);
-        this.chartsHome.append(chart.element);
       }
+      const home = this.chartsHome, { element } = this.charts.get(env);
+      if (home.children[place] !== element) home.insertBefore(element, home.children[place] ?? null);
       const mine = runs.filter((run) => run.env === env);
       const targets = [...new Set(mine.map(({ target }) => target).filter(Number.isFinite))].slice(0, 3);
       this.charts.get(env).draw({
@@ -169,7 +170,7 @@ export class ListView {
         series: this.lines.value === "together" ? this.groups(mine) : mine.map((run) => this.single(run)).reverse(),
         limits: targets.map((value) => ({ name: "target", value })),
       });
-    }
+    });
   }
 
   single(run) {
