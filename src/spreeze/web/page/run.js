@@ -42,7 +42,7 @@ export class RunView {
       h("div", { class: "front" },
         h("section", { class: "card return" }, h("div", { class: "head" }, h("h2", {}, "Return"), this.kind.element), this.charts.return.element),
         h("section", { class: "card" }, h("h2", {}, "Live picture"), this.picture.element)),
-      group("Speed", ["sample_hz", "update_hz", "update_frames_hz", "replay_ratio"]),
+      group("Speed", ["sample_hz", "update_hz", "update_frames_hz", "replay_ratio", "samplers", "batch_size"]),
       group("Freshness", ["transfer_age_ms", "weights_age_ms", "staleness_updates"]),
       group("Machine", ["cpu_pct", "rss_bytes", "gpu_pct", "gpu_bytes"]),
       this.losses,
@@ -129,6 +129,8 @@ export class RunView {
     one("update_hz", { limits: fastest("update_hz"), color: 2 });
     one("update_frames_hz", { limits: fastest("update_frames_hz"), color: 2 });
     one("replay_ratio", { limits: [{ name: "asked for", value: Number(config.replay_ratio) }], color: 7 });
+    one("samplers", { color: 3 });
+    one("batch_size", { color: 3 });
     for (const name of ["transfer_age_ms", "weights_age_ms", "staleness_updates"]) {
       this.charts[name].draw({
         kind,
@@ -191,7 +193,9 @@ function makeCharts() {
     sample_hz: small("Sampling", "env steps/s", short),
     update_hz: small("Updates", "updates/s", short),
     update_frames_hz: small("Update frames", "frames/s", short),
-    replay_ratio: small("Replay ratio", "frames per env step", short),
+    replay_ratio: small("Replay ratio", "frames/step", short),
+    samplers: small("Samplers", "at work", whole, true, false),
+    batch_size: small("Batch", "rows an update draws", whole, true, false),
     transfer_age_ms: small("Row age", "from step to replay", milliseconds),
     weights_age_ms: small("Weights age", "of acting weights", milliseconds),
     staleness_updates: small("Staleness", "updates behind", short),
