@@ -215,7 +215,11 @@ class RunConfig:
     precision: str = setting(AUTO, one_of(AUTO, "float32", "bfloat16"), "number format of the products in an update")
     compile: str = setting(AUTO, one_of(AUTO, "off", "on"), "fused and captured updates; off: the plain reference")
     learner_threads: int | str = setting(AUTO, or_word(AUTO, whole(1, 512)), "CPU threads of the update's products")
-    adapt: str = setting("on", one_of("on", "off"), "adapt what is auto to the machine while training goes on")
+    adapt: str = setting(
+        "on",
+        one_of("on", "off", "enumerate", "optuna"),
+        "adapt samplers and batch size while training goes on; enumerate, optuna: other ways to search, for comparison",
+    )
     retune: bool = setting(False, switch, "forget what earlier runs found on this machine, and look again")
 
     # faults

@@ -7,6 +7,7 @@ samplers, and what all of them need of the memory (tuning/plan.py) decides how m
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,8 @@ def resolve(config: RunConfig, spec: EnvSpec, machine: Machine, backend: Choice)
         auto[name] = choice
         return choice.value
 
+    if config.adapt == "optuna" and find_spec("optuna") is None:
+        raise ConfigError("--adapt optuna: optuna is not installed; pip install 'spreeze[tune]', or --adapt on")
     two = asked_placement(config)
     device = settle("device", Choice(two.critics, "where the critics are") if two else choose_device(machine))
     on_cpu = cpu_halves(two, device)

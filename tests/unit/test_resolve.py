@@ -232,3 +232,10 @@ def test_what_was_found_before_is_where_a_run_starts_with_its_reason() -> None:
     assert (result.config.samplers, result.config.batch_size) == (14, 4096)
     assert result.auto["batch_size"] == Choice(4096, "found here on 2026-11-19")
     assert result.auto["samplers"].reason.endswith("; 11 of them are active at first: found here on 2026-11-19")
+
+
+def test_an_optimiser_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolving, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"--adapt optuna: .*pip install 'spreeze\[tune\]'"):
+        resolved(adapt="optuna")
+    assert resolved(adapt="enumerate").config.adapt == "enumerate"

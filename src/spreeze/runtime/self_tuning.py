@@ -10,10 +10,11 @@ from spreeze.errors import ConfigError
 from spreeze.resolve import Resolved
 from spreeze.runtime.crew import Crew
 from spreeze.runtime.ending import WATCHERS
+from spreeze.tuning.baselines import enumerate_all, optimise
 from spreeze.tuning.hardware import Machine
 from spreeze.tuning.readings import Readings
 from spreeze.tuning.remembered import Remembered
-from spreeze.tuning.search import Setting
+from spreeze.tuning.search import Search, Setting, Space, Steps, search
 from spreeze.tuning.tuner import Tuner
 
 
@@ -48,7 +49,7 @@ class MachineMemory:
 def start_from_memory(resolved: Resolved, machine: Machine) -> tuple[Resolved, MachineMemory]:
     """The run as it starts, with what was found before where there is something to find."""
     assert resolved.space is not None, "resolve() says what may be adapted"
-    if resolved.space.fixed:
+    if resolved.space.fixed or resolved.config.adapt != "on":
         return resolved, MachineMemory(None)
     memory = MachineMemory(Remembered(resolved.config, resolved.spec, machine, resolved.space))
     recalled = memory.recall(anew=resolved.config.retune)
@@ -68,8 +69,7 @@ def make_tuner(
 
     return Tuner(
         resolved.space,
-        resolved.start,
-        resolved.known,
+        Search(_steps_of(resolved.config.adapt, resolved.space, resolved.start, resolved.known)),
         board,
         # the watchers run at low priority: what they take is not taken from anybody
         Readings(
@@ -78,3 +78,9 @@ def make_tuner(
         event,
         keep,
     )
+
+
+def _steps_of(adapt: str, space: Space, start: Setting, known: str | None) -> Steps:
+    if adapt == "enumerate":
+        return enumerate_all(space, start)
+    return optimise(space, start) if adapt == "optuna" else search(space, start, known)

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 WINDOW_S = 0.5
 TRY, FOUND, WATCH, ADAPTED = "try", "found", "watch", "adapted"
 _WINDOWS_A_TRY = 3
-_MOST_RUNGS_TRIED = 4  # with the start and the samplers' tries at most 8 settings, 12 s of windows
-_MOST_COUNTS_TRIED = 3
+_MOST_RUNGS_TRIED = 3  # with the start and the samplers' tries at most 8 settings, 12 s of windows
+_MOST_COUNTS_TRIED = 4
 LEAST_FIXED_SHARE = 1 / 3
 STAY_FIXED_SHARE = 0.8 * LEAST_FIXED_SHARE  # down to this the batch that is in force is left alone
 WORTH = 0.05  # what another number of samplers has to gain
@@ -111,6 +111,7 @@ class Move(NamedTuple):
 
 
 Measured = Generator[Move, Window, "Found"]
+Steps = Generator[Move, Window, None]
 
 
 class Found(NamedTuple):
@@ -122,9 +123,9 @@ class Found(NamedTuple):
 class Search:
     """`ask` says what is to be in force and why; `tell` takes a window that was measured while it was."""
 
-    def __init__(self, space: Space, start: Setting, known: str | None = None) -> None:
-        """`known`: why `start` needs no search."""
-        self._steps = _found_at_once(space, start, known) if known else _search(space, start)
+    def __init__(self, steps: Steps) -> None:
+        """`steps`: of a search, for ever."""
+        self._steps = steps
         self._windows: list[Window] = []
         self._move = next(self._steps)
 
@@ -142,8 +143,18 @@ class Search:
         return self._move.phase != TRY
 
 
-def _search(space: Space, start: Setting) -> Generator[Move, Window, None]:
-    found = Found(start, (yield _try(start, "what it starts with")), "")
+def speed(setting: Setting, window: Window) -> float:
+    """What is sought, as one number: updates a second with their rows, each worth its batch to the power of 2/3. Over
+    the batch it is greatest where a third of an update's time is fixed."""
+    return window.score() * setting.batch_size ** (1 - LEAST_FIXED_SHARE)
+
+
+def search(space: Space, start: Setting, known: str | None = None) -> Steps:
+    """`known`: why `start` needs no search."""
+    if known is not None:
+        yield Move(start, FOUND, f"{start}: {known}")
+        yield from _watch(space, start)
+    found = Found(start, (yield try_out(start, "what it starts with")), "")
     reasons = []
     if space.batch_fixed is None:
         found = yield from _seek_batch_size(space, found)
@@ -155,12 +166,7 @@ def _search(space: Space, start: Setting) -> Generator[Move, Window, None]:
     yield from _watch(space, found.setting)
 
 
-def _found_at_once(space: Space, start: Setting, known: str) -> Generator[Move, Window, None]:
-    yield Move(start, FOUND, f"{start}: {known}")
-    yield from _watch(space, start)
-
-
-def _try(setting: Setting, reason: str) -> Move:
+def try_out(setting: Setting, reason: str) -> Move:
     return Move(setting, TRY, f"{setting}: {reason}", _WINDOWS_A_TRY)
 
 
@@ -173,7 +179,7 @@ def _seek_batch_size(space: Space, start: Found) -> Measured:
     aim = rungs[place - 1] if place > 0 else rungs[place + 1]
     while aim not in measured and len(measured) <= _MOST_RUNGS_TRIED:
         reason = "how an update's time depends on the batch" if len(measured) == 1 else _share_words(measured, aim)
-        measured[aim] = yield _try(replace(setting, batch_size=aim), reason)
+        measured[aim] = yield try_out(replace(setting, batch_size=aim), reason)
         aim = _aim(rungs, measured, before)
     if aim not in measured:
         aim = min(measured, key=lambda rung: abs(rungs.index(rung) - rungs.index(aim)))
@@ -216,15 +222,15 @@ def _seek_samplers(space: Space, start: Found) -> Measured:
 
 
 def _climb(space: Space, start: Found, way: int) -> Measured:
-    """Fewer or more by a quarter, as long as each is worth it."""
+    """Fewer or more by a quarter, then by a third, as long as each is worth it."""
     best = start
-    for _ in range(_MOST_COUNTS_TRIED):
+    for tried in range(_MOST_COUNTS_TRIED):
         count = best.setting.samplers
-        count = max(1, min(space.samplers, count + way * max(1, count // 4)))
+        count = max(1, min(space.samplers, count + way * max(1, count // (3 if tried else 4))))
         if count == best.setting.samplers:
             break
         setting = replace(best.setting, samplers=count)
-        measured = yield _try(setting, _busy_words(space, best.measured))
+        measured = yield try_out(setting, _busy_words(space, best.measured))
         if measured.score() <= best.measured.score() * (1 + WORTH):
             reason = f"{samplers_in_words(count)} gave {measured.words()}, not worth it"
             return best._replace(reason=reason)
@@ -238,7 +244,7 @@ def _busy_words(space: Space, window: Window) -> str:
     return f"{window.cores_busy:.1f} of {space.cores} cores are busy"
 
 
-def _watch(space: Space, found: Setting) -> Generator[Move, Window, None]:
+def _watch(space: Space, found: Setting) -> Steps:
     at, usual = found, None
     recent: deque[Window] = deque(maxlen=_SUSTAINED)
     quiet, since = _QUIET_AT_FIRST, 0

@@ -21,15 +21,14 @@ class Tuner:
     def __init__(
         self,
         space: Space,
-        start: Setting,
-        known: str | None,
+        search: Search,
         board: Board,
         readings: Readings,
         event: Callable[..., object],
         keep: Callable[[Setting], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`known`: why `start` needs no search; `event`: as Recorder.event; `keep`: remembers what a search found."""
+        """`event`: as Recorder.event; `keep`: remembers what a search found."""
         self._space = space
         self._board = board
         self._cells, self._learner = board.section("supervisor"), board.section("learner")
@@ -37,13 +36,13 @@ class Tuner:
         self._event = event
         self._keep = keep
         self._clock = clock
-        self._search = Search(space, start, known)
+        self._search = search
         self._tried: list[Window] = []
         self._first_update_s: float | None = None
         self._due: float | None = None  # when a window begins; None: not before the setting is in force
         self._ends: float | None = None  # when the window that has begun ends
         self._over = False
-        self._cells.set("active_samplers", start.samplers)
+        self._cells.set("active_samplers", search.ask().setting.samplers)
 
     def tick(self) -> None:
         """Now and then, from the supervisor's loop."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spreeze.tuning.baselines import enumerate_all, optimise
 from spreeze.tuning.search import (
     ADAPTED,
     FOUND,
@@ -23,9 +24,12 @@ from spreeze.tuning.search import (
     Search,
     Setting,
     Space,
+    Steps,
     Window,
     fixed_share,
     middle,
+    search,
+    speed,
 )  # fmt: skip
 
 LADDER = (1024, 2048, 4096, 8192, 16384, 32768)
@@ -79,8 +83,10 @@ def space_of(samplers: int, cores: int, ladder: tuple[int, ...] = LADDER, **fixe
 class Course:
     """What a search did on a machine."""
 
-    def __init__(self, machine: Machine, space: Space, start: Setting, known: str | None = None) -> None:
-        self.machine, self.search = machine, Search(space, start, known)
+    def __init__(
+        self, machine: Machine, space: Space, start: Setting, known: str | None = None, steps: Steps | None = None
+    ) -> None:
+        self.machine, self.search = machine, Search(steps or search(space, start, known))
         self.moves: list[tuple[float, Move]] = [(0.0, self.search.ask())]
 
     def go_on(self, seconds: float) -> Course:
@@ -193,6 +199,51 @@ def test_noise_neither_prolongs_a_search_nor_moves_what_it_found(
     assert course.now.samplers >= 10
 
 
+def best_of_all(machine: Machine, space: Space) -> float:
+    """By an exhaustive sweep without noise."""
+    still = replace(machine, noise=0.0)
+    settings = [Setting(n, batch) for n in range(1, space.samplers + 1) for batch in space.batch_sizes]
+    return max(speed(setting, still.measure(setting)) for setting in settings)
+
+
+MACHINES = {
+    "H200": Machine(),
+    "a small GPU": Machine(cores=8, fixed_s=3e-4, row_s=2e-7),
+    "hyperthreads": Machine(cores=16, smt=0.05),
+    "wide networks": Machine(fixed_s=8e-5, row_s=8e-8),
+    "noise": Machine(noise=0.03, seed=3),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_what_is_found_is_nearly_the_best_of_an_exhaustive_sweep(name: str) -> None:
+    machine = replace(MACHINES[name])
+    space = space_of(machine.cores - 2, machine.cores)
+    found = Course(machine, space, Setting(space.samplers, 8192)).go_on(20).found.setting
+    assert speed(found, replace(machine, noise=0.0).measure(found)) > 0.85 * best_of_all(machine, space)
+
+
+@pytest.mark.parametrize("way", [enumerate_all, optimise])
+def test_other_ways_to_search_end_with_one_of_what_they_tried(way: Callable[[Space, Setting], Steps]) -> None:
+    if way is optimise:
+        pytest.importorskip("optuna")
+    space, start = space_of(6, 8), Setting(6, 8192)
+    course = Course(Machine(cores=8), space, start, steps=way(space, start)).go_on(60)
+    assert course.found.setting in course.tried()
+    assert course.now == course.found.setting
+    assert course.found_at_s() <= (12 if way is enumerate_all else 8) * 1.75
+    if way is enumerate_all:  # the most frames a second: the largest batch, whatever becomes of the updates
+        assert course.found.setting == Setting(6, 32768)
+
+
+@pytest.mark.parametrize("way", [enumerate_all, optimise])
+def test_they_leave_alone_what_is_fixed(way: Callable[[Space, Setting], Steps]) -> None:
+    if way is optimise:
+        pytest.importorskip("optuna")
+    space, start = space_of(6, 8, (4096,), samplers_fixed="asked for"), Setting(6, 4096)
+    assert Course(Machine(cores=8), space, start, steps=way(space, start)).go_on(60).now == start
+
+
 def burning(cores: float, since_s: float, until_s: float) -> Callable[[float], float]:
     return lambda now_s: cores if since_s <= now_s < until_s else 0.0
 
@@ -238,10 +289,10 @@ def test_fixed_samplers_are_not_touched_whatever_happens() -> None:
 
 
 def test_a_learner_that_waits_is_no_reason_to_change() -> None:
-    search = Search(space_of(3, 4, (64,)), Setting(3, 64), known="known")
+    waiting = Search(search(space_of(3, 4, (64,)), Setting(3, 64), known="known"))
     for _ in range(200):
-        search.tell(Window(0.0, 0.0, cores_busy=0.0, cores_of_others=0.0))
-    assert (search.ask().phase, search.ask().setting) == (WATCH, Setting(3, 64))
+        waiting.tell(Window(0.0, 0.0, cores_busy=0.0, cores_of_others=0.0))
+    assert (waiting.ask().phase, waiting.ask().setting) == (WATCH, Setting(3, 64))
 
 
 def test_the_fixed_share_by_hand() -> None:
@@ -276,11 +327,11 @@ def test_whatever_is_measured_it_ends_and_stays_within_what_there_is(
 ) -> None:
     ladder = LADDER[:rungs]
     start = Setting(data.draw(st.integers(1, samplers)), data.draw(st.sampled_from(ladder)))
-    search, searched = Search(space_of(samplers, 16, ladder), start), 0
+    going_on, searched = Search(search(space_of(samplers, 16, ladder), start)), 0
     for turn in range(200):
-        searched += turn == searched and not search.done()
-        search.tell(told[turn % len(told)])
-        setting = search.ask().setting
+        searched += turn == searched and not going_on.done()
+        going_on.tell(told[turn % len(told)])
+        setting = going_on.ask().setting
         assert 1 <= setting.samplers <= samplers
         assert setting.batch_size in ladder
     assert searched <= 24, "8 settings of 3 windows"

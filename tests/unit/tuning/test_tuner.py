@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spreeze.board import Board
-from spreeze.tuning.search import FOUND, Setting, Space, Window
+from spreeze.tuning.search import FOUND, Search, Setting, Space, Window, search
 from spreeze.tuning.tuner import EVENT, Tuner
 
 
@@ -54,7 +54,7 @@ class House:
         self.kept: list[Setting] = []
         self._asked_at: float | None = None
         self.tuner = Tuner(
-            space, start, known, self.board, self.windows,  # type: ignore[arg-type]
+            space, Search(search(space, start, known)), self.board, self.windows,  # type: ignore[arg-type]
             self._event, self.kept.append, clock=lambda: self.now,
         )  # fmt: skip
 
