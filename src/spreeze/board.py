@@ -39,6 +39,10 @@ _INT_CELLS = {
         "drains",
         "lost_rows",
         "first_update_ns",
+        "round",  # --deterministic: the round that samplers may do
+        "era",  # --deterministic: how often all samplers have begun new episodes
+        "evaluation_asked",  # --deterministic: the version to be evaluated
+        "evaluation_env_steps",
         "reached_steps",  # 1 when --steps is reached and every update that they allow is done
     ),
     "evaluator": ("evaluations", "evaluated_version", "weights_version", "weights_failures", "solved_ns", "solved"),
@@ -52,6 +56,7 @@ _INT_CELLS = {
         "lost_rows",
         "env_errors",
         "lives",
+        "rounds",  # --deterministic: the last round that is done and announced
         "first_step_ns",
     ),
 }

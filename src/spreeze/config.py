@@ -245,7 +245,11 @@ class RunConfig:
     checkpoint_every: float | str = setting(
         300.0, or_word(OFF, positive()), "seconds between checkpoints, replay included; one is saved at the end as well"
     )
-    deterministic: bool = setting(False, switch, "same seed, same run, bit for bit", built=(False,))
+    deterministic: bool = setting(
+        False,
+        switch,
+        "same seed, same run, bit for bit; --eval-every and --checkpoint-every count thousands of updates then",
+    )
 
     # the algorithm
     hidden: tuple[int, ...] = setting((256, 256), sizes, "widths of the hidden layers, for example 256,256")

@@ -144,7 +144,12 @@ def resolve(config: RunConfig, spec: EnvSpec, machine: Machine, backend: Choice)
             f"here they are computed on {device if not two else 'two devices'}. Use --experience ring or --device cpu"
         )
     env_backend = settle("env_backend", backend)
-    learner_threads = settle("learner_threads", choose_learner_threads(on_gpu, machine.cores, on_cpu))
+    if config.deterministic and config.experience != "ring":
+        raise ConfigError(f"--deterministic needs --experience ring: {config.experience} keeps no order")
+    threads = choose_learner_threads(on_gpu, machine.cores, on_cpu)
+    learner_threads = settle(
+        "learner_threads", Choice(1, "deterministic: sums in one order") if config.deterministic else threads
+    )
     samplers = settle("samplers", choose_samplers(machine.cores, learner_threads * max(1, on_cpu)))
     numbers = {
         "env_backend": env_backend,

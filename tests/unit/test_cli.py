@@ -113,7 +113,6 @@ def test_flags_win_over_the_file(supervisor: FakeSupervisor, tmp_path: Path) -> 
         ("train X --device gpu", "is not a device such as cpu or cuda:0"),
         ("train X --hidden 64,x", "such as 256,256"),
         ("train X --experience pips", "Did you mean 'pipe'?"),
-        ("train X --deterministic", "not built yet"),
         ("train X --config /no/such/file", "--config /no/such/file: No such file"),
         ("bench", "required: WHAT"),
         ("bench samplin", "unknown bench 'samplin'. Did you mean 'sampling'?"),

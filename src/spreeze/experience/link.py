@@ -82,6 +82,10 @@ class InTurn:
         self._readers = readers
         self._next = 0
 
+    def start_over(self) -> None:
+        """The next drain begins with the first of them."""
+        self._next = 0
+
     def drain(self, into: np.ndarray) -> Drained:
         """Copies whole blocks of all of them into rows (up to len(into), row_size)."""
         filled, parts, count = 0, [], len(self._readers)

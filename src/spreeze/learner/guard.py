@@ -68,7 +68,7 @@ def make_guarded(choice: Choice, replay: Replay, config: RunConfig, warn: Callab
     kernels = choice.kernels
     captured = replay.device.type == "cuda" and config.compile == "on"
     updates = make_updates(choice.algorithm, replay, int(config.batch_size), captured)
-    if kernels is None:
+    if kernels is None or config.deterministic:  # a check draws rows, at a time that the clock decides
         return updates
 
     def make_plain(batch_size: int) -> Updates:

@@ -92,8 +92,12 @@ class LearnerLoop:
             self._cells.set("updates", self.updates)
             self._cells.set("update_frames", self.update_frames)
         elif self._steps is not None and self._ingest.env_steps >= self._steps:
-            self._cells.set("reached_steps", 1)
+            self._note_limit()
         return done
+
+    def _note_limit(self) -> None:
+        """All updates that --steps allows are done."""
+        self._cells.set("reached_steps", 1)
 
     def _follow_batch_size(self) -> int:
         """The batch size that the supervisor asked for last is that of the next update."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from spreeze.errors import NotFiniteError
+from spreeze.errors import NotFiniteError, WeightsError
 from spreeze.weights.link import Publisher, WeightsStamp
 
 PUBLISH_EVERY_S = 0.03
@@ -50,6 +50,20 @@ class Publishing:
             self._hand_over()
         elif updates > self._published_updates and time.monotonic() >= self._due and self._idle.is_set():
             self._begin(updates)
+
+    def publish_now(self, updates: int) -> None:
+        """Returns when the weights are announced, unless these are already."""
+        if updates <= self._published_updates:
+            return
+        self._begin(updates)
+        if self._copying is not None:
+            self._hand_over()
+        if not self._idle.wait(_CLOSE_WITHIN_S):
+            raise WeightsError(f"weights of version {self.version} were not written within {_CLOSE_WITHIN_S:.0f} s")
+        if self._failure is not None:
+            raise self._failure
+        if self._disk_refuses:
+            raise WeightsError(f"weights of version {self.version} were not written: the disk refuses")
 
     def close(self, updates: int) -> None:
         """Publishes what is newest and ends the thread."""

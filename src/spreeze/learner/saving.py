@@ -98,7 +98,11 @@ class Saving:
         if self._current is not None:
             self._go_on(self._current)
         elif self._asked() != self._answered or time.monotonic() >= self._due:
-            self._begin()
+            self.begin()
+
+    @property
+    def idle(self) -> bool:
+        return self._current is None
 
     def protect(self, rows: int) -> None:
         """So many rows are about to come in."""
@@ -113,7 +117,7 @@ class Saving:
         """Saves what is newest, unless it is saved already."""
         self._finish(beat)
         if self._saved != _moment(self._counters()):
-            self._begin()
+            self.begin()
             self._finish(beat)
         if self._saver is not None:
             self._saver.close()
@@ -126,7 +130,8 @@ class Saving:
             self._go_on(current)
             time.sleep(_LOOK_S)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """A checkpoint of this moment, while none is being made."""
         self._answered = self._asked()
         replay, counters = self._replay, dict(self._counters())
         end = counters["env_steps"]

@@ -44,16 +44,26 @@ def run(job: Job, links: EvaluatorLinks, life: Life) -> None:
         life.beat()
         return not life.ending()
 
+    learner = links.board.section("learner")
+
+    def is_due() -> bool:
+        if job.config.deterministic:  # the learner publishes nothing else before these weights are loaded
+            return learner.get("evaluation_asked") > refresher.stamp.version
+        return time.monotonic() >= due
+
     while go_on():
         # once training has stopped, its last weights are looked at without delay
-        if (time.monotonic() < due and not life.stopping()) or not refresher.refresh():
+        if not (is_due() or life.stopping()) or not refresher.refresh():
             time.sleep(_WAIT_S)
             continue
         due = time.monotonic() + job.config.eval_every
-        env_steps = links.board.section("learner").get("env_steps")
+        was_asked = learner.get("evaluation_asked") == refresher.stamp.version
+        env_steps = learner.get("evaluation_env_steps" if was_asked else "env_steps")
         episodes = evaluator.play(go_on)
         if episodes is not None:
             evaluator.keep(episodes, refresher.stamp, env_steps)
+        else:  # nobody waits for it any more
+            links.board.section("evaluator").set("evaluated_version", refresher.stamp.version)
 
 
 class _Evaluator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from spreeze.algos.choice import choose_update
 from spreeze.algos.denormals import flush_denormals
 from spreeze.board import Life
 from spreeze.config import OFF, RunConfig
+from spreeze.experience.link import InTurn
 from spreeze.experience.packing import block_rows
 from spreeze.experience.pool import PoolReceiver
 from spreeze.learner.checkpoint import open_checkpoint
@@ -27,6 +29,7 @@ from spreeze.learner.paired_replay import PairedReplay
 from spreeze.learner.pool_replay import PoolIngest, PoolReplay
 from spreeze.learner.publishing import Publishing
 from spreeze.learner.restoring import restore
+from spreeze.learner.rounds import Rounds
 from spreeze.learner.saving import Saving
 from spreeze.learner.two_places import make_split_ladder, make_two_places
 from spreeze.replay import Replay
@@ -59,21 +62,26 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
         restore(before, algorithm, parts.replay, parts.updates)
     done = _NOTHING_YET if before is None else before.counters
 
+    samplers = links.board.sampler_sections()
+
     def counters() -> dict[str, int]:
         return {
             "updates": loop.updates,
             "update_frames": loop.update_frames,
             "env_steps": ingest.env_steps,
             "weights_version": publishing.version,
-            "sampler_lives": max(section.get("lives") for section in links.board.sampler_sections()),
+            "sampler_lives": loop.next_era
+            if isinstance(loop, Rounds)
+            else max(lives.get("lives") for lives in samplers),
         }
 
+    checkpoint_every_s = None if config.checkpoint_every == OFF else float(config.checkpoint_every)
     saving = Saving(
         job.run_dir,
         algorithm,
         parts.replay,
         counters,
-        every_s=None if config.checkpoint_every == OFF else float(config.checkpoint_every),
+        every_s=None if config.deterministic else checkpoint_every_s,
         asked=lambda: links.board.section("supervisor").get("checkpoints_asked"),
         say=partial(report_event, job),
         before=before,
@@ -81,8 +89,10 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
     ingest = (
         PoolIngest(pool) if pool else Ingest(links.rows, parts.replay, rows_a_step, saving.protect, done["env_steps"])
     )
-    publishing = Publishing(links.weights, algorithm.policy_flat(), warn, done["weights_version"])
-    loop = LearnerLoop(
+    # a run of rounds publishes the version of its checkpoint once more, as that version; others go on with the next
+    version = done["weights_version"] - int(config.deterministic and done["updates"] > 0)
+    publishing = Publishing(links.weights, algorithm.policy_flat(), warn, version)
+    loop = (Rounds if config.deterministic else LearnerLoop)(
         config,
         cells,
         links.board.section("supervisor"),
@@ -96,6 +106,10 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
         updates_before=done["updates"],
         frames_before=done["update_frames"],
     )  # fmt: skip
+    if isinstance(loop, Rounds):
+        assert isinstance(links.rows, InTurn), "resolve() allows rings alone"
+        evaluator = links.board.section("evaluator")
+        loop.begin(links.rows, samplers, evaluator, done["sampler_lives"], config.eval_every, checkpoint_every_s)
     life.ready()
     loop.work()
     if not (job.run_dir / POLICY_FILE).exists():  # a run too short for an evaluation leaves a policy as well
@@ -105,8 +119,11 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
 
 def choose_pacing(config: RunConfig, rows_a_step: int) -> Pacing:
     """In turn (`--schedule synchronous`), samplers are never ahead of replay, so that either they work or the learner
-    does; without a ratio one update an env step, as learners that work in turn have it."""
+    does; without a ratio one update an env step, as learners that work in turn have it; in rounds (`--deterministic`)
+    as well."""
     ratio, lead = config.replay_ratio, _LEAD_STEPS * rows_a_step * int(config.samplers)
+    if config.deterministic and ratio == "free":
+        ratio = float(config.batch_size)
     if config.schedule == "synchronous":
         ratio, lead = float(config.batch_size) if ratio == "free" else ratio, 0
     return make_pacing(ratio, config.learning_starts, lead, config.steps)
@@ -135,6 +152,9 @@ def make_parts(layout: Layout, config: RunConfig, warn: Callable[[str], None], p
 def prepare_devices(config: RunConfig) -> None:
     """Sets this process up for the updates of a resolved config."""
     names = {config.device, config.actor_device or config.device}
+    if config.deterministic:
+        os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # cuBLAS reads it when it is first used
+        torch.use_deterministic_algorithms(True, warn_only=True)
     torch.set_num_threads(int(config.learner_threads))
     if config.device != "cpu":
         torch.cuda.set_device(config.device)

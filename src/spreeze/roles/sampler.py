@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from spreeze.envs.registry import find_backend, make_vec_env
 from spreeze.envs.seeds import env_seed, role_seed
 from spreeze.experience.link import Sender, Stamp
 from spreeze.experience.packing import Packer, make_packer
+from spreeze.memory import fence
 from spreeze.roles.acting import Actor, noise_scales
 from spreeze.roles.env_faults import Actions, EnvFaults, HangWatch, since
 from spreeze.roles.job import Job
@@ -23,6 +25,7 @@ from spreeze.weights.numpy_policy import NumpyPolicy
 from spreeze.weights.refresh import Refresher
 
 _WAIT_S = 0.0005  # for room in the ring, or for pacing
+_ROUND_WAIT_S = 0.0001  # for the learner, which the others wait for as well
 _PARKED_S = 0.003  # between two looks of a parked sampler: it takes 1 % of a core and is back within milliseconds
 
 
@@ -32,6 +35,9 @@ def run(job: Job, links: SamplerLinks, life: Life) -> None:
     refresher = Refresher(links.weights, policy, section)
     pace = _Pace(links.board, section, _index(job), links.rows, life, config.learning_starts, config.steps)
     faults = EnvFaults(job.run_dir, job.role, section)
+    if config.deterministic:
+        _run_rounds(job, links, life, pace, faults)
+        return
     groups = _make_groups(job, section, policy)
     section.add("lives", 1)
     life.ready()
@@ -70,6 +76,62 @@ def run(job: Job, links: SamplerLinks, life: Life) -> None:
     watch.stop()
     for group in groups:
         group.vec.close()
+
+
+def _run_rounds(job: Job, links: SamplerLinks, life: Life, pace: _Pace, faults: EnvFaults) -> None:
+    """One step of each group a round, with the weights of the round before (learner/rounds.py). A new era begins new
+    episodes with policy, noise and environments made anew, as a process does that goes on from a checkpoint."""
+    section, learner = links.board.section(job.role), links.board.section("learner")
+    era, groups = -1, list[_Group]()
+    life.ready()
+    while _wait_until(lambda: learner.get("round") > section.get("rounds"), life):
+        fence()  # behind the round stand its era and its weights
+        if era != learner.get("era"):
+            era = learner.get("era")
+            for group in groups:
+                group.vec.close()
+            section.set("lives", era)
+            policy = NumpyPolicy(job.policy, int(job.config.envs_per_sampler), _noise_seed(job, section))
+            refresher = Refresher(links.weights, policy, section)
+            groups = _make_groups(job, section, policy)
+        if not _load(refresher, learner.get("weights_version"), life):
+            break
+        for group in groups:
+            group.begin(refresher.stamp)
+        for group in groups:
+            try:
+                rows = group.finish()
+            except EnvFault as fault:
+                section.add("lost_rows", group.forget())
+                group.obs = faults.recover(group.vec, fault, group.actions)
+            else:
+                if len(rows) and not pace.send(rows, Stamp(*group.stamp), group.stepped_ns):
+                    return
+        fence()
+        section.add("rounds", 1)
+    for group in groups:
+        group.vec.close()
+
+
+def _load(refresher: Refresher, version: int, life: Life) -> bool:
+    """This very version. False when it is time to stop."""
+
+    def is_here() -> bool:
+        refresher.refresh()
+        return refresher.stamp.version == version
+
+    return _wait_until(is_here, life)
+
+
+def _wait_until(condition: Callable[[], bool], life: Life) -> bool:
+    """False when it is time to stop."""
+    while not condition():
+        life.beat()
+        if life.stopping():
+            return False
+        time.sleep(_ROUND_WAIT_S)
+    life.beat()
+    return True
 
 
 def _wait_for_weights(refresher: Refresher, life: Life) -> bool:

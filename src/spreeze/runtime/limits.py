@@ -25,7 +25,8 @@ class Limits:
     @staticmethod
     def of(config: RunConfig) -> Limits:
         """Of a resolved config."""
-        return Limits(config.hang_after, config.restarts_per_minute, int(config.sampler_memory))
+        restarts = 0 if config.deterministic else config.restarts_per_minute  # a replacement would be another run
+        return Limits(config.hang_after, restarts, int(config.sampler_memory))
 
     def silent_at_most_s(self, role: str) -> float:
         kind = role_kind(role)

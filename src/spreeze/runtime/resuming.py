@@ -60,7 +60,7 @@ def find_resumption(run_dir: Path, settings: Mapping[str, Any]) -> Resumption:
     except CheckpointError as error:
         raise ConfigError(f"{error}; start anew with: spreeze train ENV --config {path}") from None
     document = read_document(path, "the config.json of a run")
-    config = RunConfig.of({**load_config_file(path), **settings})
+    config = RunConfig.of({**_settings_of(path, document), **settings})
     resumes = document.get("resumes", 0)
     spec = document.get("spec")
     if not isinstance(resumes, int) or not isinstance(spec, dict):
@@ -70,6 +70,14 @@ def find_resumption(run_dir: Path, settings: Mapping[str, Any]) -> Resumption:
     if config.experience == "pool":
         raise ConfigError("--experience pool: samplers alone fill a pool, so it cannot be loaded; go on with ring")
     return Resumption(run_dir, config, checkpoint, damages, resumes + 1, wall_s, spec)
+
+
+def _settings_of(path: Path, document: dict[str, Any]) -> dict[str, Any]:
+    """As the user asked for them; as they were resolved where the run is to be the same bit for bit."""
+    asked = load_config_file(path)
+    if document.get("deterministic") is True:
+        return {name: document[name] for name in asked if name in document}
+    return asked
 
 
 def find_env(run_dir: Path, env: str | Callable[[], Any] | None, trust: bool) -> EnvSource:
