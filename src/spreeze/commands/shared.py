@@ -39,4 +39,6 @@ def print_result(result: Any, as_json: bool, render: Callable[[], str]) -> None:
 
 
 def lines(figures: dict[str, Any]) -> str:
-    return "\n".join(f"{name:<14}{value}" for name, value in figures.items())
+    """Figures for people: six digits are more than a return has."""
+    shown = {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in figures.items()}
+    return "\n".join(f"{name:<14}{value}" for name, value in shown.items())

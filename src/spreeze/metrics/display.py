@@ -9,7 +9,10 @@ import contextlib
 import errno
 import os
 import shlex
+import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from spreeze.metrics.readable import clock, describe_event, one_line, pair, score, short, whole
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
 
 PLAIN_EVERY_S = 5.0
 DISK_REFUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the output goes to a file, and may again be taken later
-_MORE_TO_DO = ("record", "report", "export", "dashboard")  # with a run that has a policy
 _STATUS_GLYPHS = {"solved": ("✔", "bold green"), "finished": ("✔", "bold cyan"), "failed": ("✖", "bold red")}
 
 
@@ -213,7 +215,6 @@ def plain_line(view: View) -> str:
 
 def result_lines(header: Header, summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(label, value) of what a run came to, and what to do with it next."""
-    run = shlex.quote(header.run_dir)
     lines = [("status", f"{summary['status']}: {one_line(str(summary['reason']))}")]
     if summary["best_return"] is not None:
         lines.append(("return", f"{score(summary['final_return'])} (best {score(summary['best_return'])})"))
@@ -225,9 +226,33 @@ def result_lines(header: Header, summary: Mapping[str, Any]) -> list[tuple[str, 
         ("time", clock(summary["wall_s"])),
         ("run folder", one_line(header.run_dir)),
     ]
-    if summary["best_return"] is not None:
-        lines.append(("next", f"spreeze eval {run}      or {', '.join(_MORE_TO_DO)}"))
-    return lines
+    steps = next_steps(header, summary, command_name(sys.argv[0]))
+    return lines + [("next" if place == 0 else "", step) for place, step in enumerate(steps)]
+
+
+def next_steps(header: Header, summary: Mapping[str, Any], command: str) -> list[str]:
+    """What to type now; `command`: what starts Spreeze here."""
+    run, trust = shlex.quote(header.run_dir), " --trust" if ":" in header.env else ""
+    steps = []
+    if summary["best_return"] is not None:  # there is a policy
+        if header.env_is_kept:
+            steps += [f"{command} eval {run}{trust}", "  or record, watch, report, export, dashboard"]
+        else:
+            steps.append(f"spreeze.load_policy({header.run_dir!r}) in Python")
+    if summary["status"] == "stopped" and summary["updates"] and header.env_is_kept:
+        steps.append(f"{command} resume {run}{trust}")
+    return steps
+
+
+def command_name(program: str) -> str:
+    """What starts Spreeze as this process was started: the command of a checkout lies in .venv/bin, on few paths."""
+    path = Path(program)
+    if path.parts[-2:] == ("spreeze", "__main__.py"):
+        return "python -m spreeze"
+    found = shutil.which("spreeze")
+    if path.name != "spreeze" or not path.is_file() or (found is not None and path.samefile(found)):
+        return "spreeze"
+    return shlex.quote(min(program, os.path.relpath(program), key=len))
 
 
 def _frames(summary: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ class Header:
     steps: int | None = None
     seconds: float | None = None
     until_return: float | None = None
+    env_is_kept: bool = True  # False: a Python callable, which no run folder holds
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from spreeze.board import Board
+from spreeze.envs.source import EnvSource
 from spreeze.metrics.display import make_display
 from spreeze.metrics.evaluations import Evaluations
 from spreeze.metrics.figures import Figures
@@ -32,7 +33,7 @@ class Books:
     def __init__(
         self,
         resolved: Resolved,
-        env_id: str,
+        source: EnvSource,
         board: Board,
         run_dir: Path,
         started_ns: int,
@@ -40,7 +41,7 @@ class Books:
         wall_s_before: float = 0.0,
     ) -> None:
         """`wall_s_before`: of the run, until this command went on with it; `started_ns` lies so far before it."""
-        self._config, self._env_id, self._board, self._run_dir = resolved.config, env_id, board, run_dir
+        self._config, self._source, self._board, self._run_dir = resolved.config, source, board, run_dir
         self._plan = resolved.plan
         self._started_ns = started_ns
         started_s = started_ns / 1e9
@@ -60,7 +61,7 @@ class Books:
         config = self._config
         self._display.open(
             Header(
-                env=self._env_id,
+                env=self._source.env_id,
                 algo=config.algo,
                 device=config.device,
                 seed=config.seed,
@@ -68,6 +69,7 @@ class Books:
                 steps=config.steps,
                 seconds=config.seconds,
                 until_return=config.until_return,
+                env_is_kept=self._source.pickled is None,
             )
         )
         if self._plan is not None:
@@ -131,7 +133,7 @@ class Books:
         best_return = evaluator.get_float("best_return")
         solved_ns = evaluator.get("solved_ns")
         return {
-            "env": self._env_id,
+            "env": self._source.env_id,
             "algo": self._config.algo,
             "seed": self._config.seed,
             "status": end.status,

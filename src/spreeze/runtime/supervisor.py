@@ -153,7 +153,7 @@ class _Supervisor:
             self._board.go_on_from(resumption.checkpoint.counters, count_lines(run_dir / "eval.jsonl"))
         self._board.section("evaluator").set_float("best_return", kept_return(run_dir))
         wall_s_before = 0.0 if resumption is None else resumption.wall_s
-        self._books = Books(resolved, source.env_id, self._board, run_dir, started_ns, quiet, wall_s_before)
+        self._books = Books(resolved, source, self._board, run_dir, started_ns, quiet, wall_s_before)
         self._event = self._books.recorder.event
         self._guardian = guardian
         self._crew = Crew(self._board, self._spawner(), self._event, Limits.of(self._config))

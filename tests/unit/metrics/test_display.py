@@ -9,13 +9,22 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from spreeze.metrics.curve import draw_curve, hold_by_column, level_of
-from spreeze.metrics.display import PLAIN_EVERY_S, PlainDisplay, QuietDisplay, make_display, plain_line
+from spreeze.metrics.display import (
+    PLAIN_EVERY_S,
+    PlainDisplay,
+    QuietDisplay,
+    command_name,
+    make_display,
+    next_steps,
+    plain_line,
+)
 from spreeze.metrics.panel import WIDEST, group_roles, render_panel
 from spreeze.metrics.readable import clock, one_line, pair, score, short, size
 from spreeze.metrics.view import Header, Role, View
@@ -37,6 +46,7 @@ SUMMARY = {
     "updates": 48_123, "batch_size": 8192, "sample_hz": 221034.2, "update_hz": 1350.4, "update_frames_hz": 11.06e6,
     "best_return": 10_012.0, "final_return": 10_012.0,
 }  # fmt: skip
+OTHERS = "  or record, watch, report, export, dashboard"
 FULL = View(HEADER, RECORD, ROLES, EVALS, EVENT)
 
 
@@ -176,7 +186,8 @@ def test_plain_lines_come_every_few_seconds_and_events_at_once() -> None:
         "updates       48,123 (1,350 /s, batch 8,192, 11.1 M frames/s)",
         "time          0:36",
         "run folder    runs/HalfCheetah-v5-sac-1",
-        "next          spreeze eval runs/HalfCheetah-v5-sac-1      or record, report, export, dashboard",
+        "next          spreeze eval runs/HalfCheetah-v5-sac-1",
+        "                or record, watch, report, export, dashboard",
     ]
 
 
@@ -190,6 +201,40 @@ def test_a_run_that_failed_early_has_a_result_too() -> None:
     display.close({**SUMMARY, **unknown, "status": "failed", "reason": "learner: exit code 1", "updates": 0})
     assert "status        failed: learner: exit code 1\n" in stream.getvalue()
     assert "next" not in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("header", "summary", "steps"),
+    [
+        ({}, {}, ["spreeze eval 'my runs/a'", OTHERS]),
+        (
+            {"env": "mine:make"},
+            {},
+            ["spreeze eval 'my runs/a' --trust", OTHERS],
+        ),
+        ({"env_is_kept": False}, {}, ["spreeze.load_policy('my runs/a') in Python"]),
+        ({}, {"best_return": None}, []),
+        ({}, {"best_return": None, "status": "stopped"}, ["spreeze resume 'my runs/a'"]),
+        ({"env_is_kept": False}, {"best_return": None, "status": "stopped"}, []),
+    ],
+)
+def test_what_to_type_next(header: dict[str, Any], summary: dict[str, Any], steps: list[str]) -> None:
+    assert next_steps(replace(HEADER, run_dir="my runs/a", **header), {**SUMMARY, **summary}, "spreeze") == steps
+
+
+def test_the_command_is_named_as_it_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_path, beside = tmp_path / "bin" / "spreeze", tmp_path / "checkout" / ".venv" / "bin" / "spreeze"
+    for path in (on_path, beside):
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(on_path.parent))
+    monkeypatch.chdir(tmp_path / "checkout")
+    assert command_name(str(on_path)) == "spreeze"
+    assert command_name(".venv/bin/spreeze") == ".venv/bin/spreeze"
+    assert command_name(str(beside)) == ".venv/bin/spreeze"
+    assert command_name("/site/spreeze/__main__.py") == "python -m spreeze"
+    assert command_name("my_script.py") == "spreeze"
 
 
 def test_quiet_is_silent_unless_the_run_failed() -> None:
