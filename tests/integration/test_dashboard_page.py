@@ -241,6 +241,22 @@ def test_narrow_and_by_keyboard(server: Server, run: Run, open_page: Callable[..
     assert page.evaluate(width) <= 360
 
 
+def test_seeds_become_one_curve(server: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(server.address)
+    page.locator("table.runs tbody tr").first.wait_for()
+    together = """async (curves) => (await import("/static/series.js")).together(curves)"""
+    made = page.evaluate(together, [{"x": [0, 10], "y": [0, 10]}, {"x": [0, 10], "y": [10, 20]}])
+    middle = made["x"].index(5)
+    assert [made[name][middle] for name in ("y", "low", "high")] == [10, 5, 15]
+    # one of three is alone at the end: no mean there; a single seed is itself
+    made = page.evaluate(
+        together, [{"x": [0, 10], "y": [1, 1]}, {"x": [0, 5], "y": [3, 3]}, {"x": [0, 5], "y": [2, 2]}]
+    )
+    assert max(made["x"]) == 5
+    assert made["y"][0] == 2
+    assert page.evaluate(together, [{"x": [], "y": []}, {"x": [1, 2], "y": [3, 4]}])["y"][-1] == 4
+
+
 def test_stop_stops(server: Server, run: Run, open_page: Callable[..., Any]) -> None:
     page = open_page(server.link)
     page.locator("table.runs tbody tr", has_text="live").get_by_role("link").click()

@@ -46,9 +46,10 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         from spreeze.web.server import serve
     except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn", "anyio"):
+        missing = (error.name or "").partition(".")[0]
+        if missing not in ("starlette", "uvicorn", "anyio"):
             raise
-        raise ConfigError(f"the dashboard needs {error.name}: pip install 'spreeze[web]'") from None
+        raise ConfigError(f"the dashboard needs {missing}: pip install 'spreeze[web]'") from None
     serve(folder, arguments.host, arguments.port, has_screen() if arguments.open is None else arguments.open)
     return DONE
 

@@ -43,13 +43,15 @@ class RunView:
         self._metrics = Curves(place, "metrics.jsonl", METRICS)
         self._evaluations = Curves(place, "eval.jsonl", EVALUATIONS, capacity=EVALUATION_POINTS)
         self._events = Events(place)
+        self._last_line: dict[str, Any] = {}
+        self._last_line_stamp: tuple[int, int, int] | None = None
         self._documents: dict[str, tuple[tuple[int, int, int], dict[str, Any] | None]] = {}
 
     def brief(self) -> dict[str, Any]:
         """A line in the list of runs: costs some stats and small reads, whatever the run's length."""
         with self._lock:
             config, summary = self._document(CONFIG_FILE) or {}, self._document("summary.json") or {}
-            record = self._metrics.latest if self._metrics.latest else self._last_metrics()
+            record = self._last_metrics()
             state, reason = self._state(summary)
         figures = {key: record.get(key) for key in BRIEF_FIGURES if is_number(record.get(key))}
         return tidy({
@@ -159,7 +161,14 @@ class RunView:
         return kept[1]
 
     def _last_metrics(self) -> dict[str, Any]:
-        """The newest line, without what lies before it."""
+        """The newest line, without what lies before it: nobody may be following the curves."""
+        status = self.place.status("metrics.jsonl")
+        stamp = None if status is None else (status.st_mtime_ns, status.st_size, status.st_ino)
+        if stamp != self._last_line_stamp:
+            self._last_line_stamp, self._last_line = stamp, self._read_last_metrics()
+        return self._last_line
+
+    def _read_last_metrics(self) -> dict[str, Any]:
         try:
             with open(self.place.open("metrics.jsonl"), "rb") as file:
                 end = file.seek(0, os.SEEK_END)

@@ -45,7 +45,8 @@ class Served:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Served:
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
+    monkeypatch.setattr("spreeze.web.app.READ_FOR_S", 60.0)  # a busy machine's pause must not cut an answer
     return Served(tmp_path / "runs")
 
 
@@ -108,6 +109,13 @@ def test_increments(served: Served) -> None:
     assert second["evaluations"]["points"]["return_mean"] == [-994.0, -993.0]
     returns = served.client.get("/api/returns", params={"run": f"{served.id('one')}:{cursors['evaluations']}"}).json()
     assert returns[0]["points"]["return_mean"] == [-994.0, -993.0]
+
+
+def test_the_list_goes_on_while_nobody_looks_at_the_run(served: Served) -> None:
+    run = make_run(served.folder / "one")
+    assert served.detail("one")["run"]["figures"]["env_steps"] == 500
+    append(run / "metrics.jsonl", metrics_line(6))
+    assert served.runs()["one"]["figures"]["env_steps"] == 600
 
 
 def test_a_file_that_was_cut_is_read_anew(served: Served) -> None:

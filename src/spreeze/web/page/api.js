@@ -106,8 +106,9 @@ export function dialog(title, content, yes, check = async () => true) {
  * page is hidden. `state` is told whether the server answers. Returns what ends it. */
 export function follow(step, everyMs, state) {
   const ending = new AbortController();
-  let timer = 0;
+  let timer = 0, busy = false;
   async function turn() {
+    busy = true;
     const begun = performance.now();
     let again = false;
     try {
@@ -115,14 +116,14 @@ export function follow(step, everyMs, state) {
       if (!ending.signal.aborted) state(true);
     } catch (error) {
       if (ending.signal.aborted) return;
-      if (error instanceof Refused && error.status === 401) await askForToken(error.message);
-      else if (error instanceof Refused && error.status === 403) await askForToken(error.message);
+      if (error instanceof Refused && (error.status === 401 || error.status === 403)) await askForToken(error.message);
       else state(false, error);
     }
+    busy = false;
     if (!ending.signal.aborted) timer = setTimeout(turn, again ? 0 : Math.max(50, everyMs - (performance.now() - begun)));
   }
   function wake() {
-    if (document.hidden || ending.signal.aborted) return;
+    if (document.hidden || busy) return;
     clearTimeout(timer);
     turn();
   }

@@ -11,11 +11,14 @@ export class Columns {
   }
 
   take({ cursor, keep, points }) {
-    const before = this.length;
+    let changed = false;
     for (const [name, values] of Object.entries(points)) {
-      this.points[name] = keep ? this.points[name].slice(0, keep).concat(values) : values;
+      const before = this.points[name] ?? [];
+      if (before.length === keep + values.length && values.every((value, place) => value === before[keep + place])) continue;
+      this.points[name] = keep ? before.slice(0, keep).concat(values) : values;
+      changed = true;
     }
-    if (this.cursor !== cursor || this.length !== before || this.length > keep) this.version++;
+    if (changed) this.version++;
     this.cursor = cursor;
   }
 
