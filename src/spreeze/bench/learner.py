@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spreeze.algos import policy_spec_for
-from spreeze.bench.options import read_options
+from spreeze.bench.options import read_options, several
 from spreeze.bench.windows import LEAST_WINDOWS, Windows, document
-from spreeze.config import AUTO, Parse, RunConfig, device_name, one_of, or_word, positive, setting, sizes, text, whole
+from spreeze.config import AUTO, RunConfig, device_name, one_of, or_word, positive, setting, sizes, whole
 from spreeze.resolve import Choice, Resolved, resolve
 from spreeze.spec import EnvSpec, layout_of
 from spreeze.tuning.flops import flops_of_update
@@ -31,11 +31,6 @@ _PRODUCTS_SHARE = 0.25  # of a window's time goes to the limit beside it
 _LEAST_RUNS = 3  # of a window, and before the first one
 _PIECES_SHARE = 0.5
 _OVERLAP_SHARE = 0.25
-
-
-def several(parse: Parse) -> Parse:
-    """'64,256' -> (64, 256): a row of the document for each."""
-    return lambda value: tuple(parse(part) for part in text(value).split(","))
 
 
 @dataclass(frozen=True)

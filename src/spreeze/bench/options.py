@@ -6,11 +6,16 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from spreeze.config import flag_of, parse_setting, switch
+from spreeze.config import Parse, flag_of, parse_setting, switch, text
 from spreeze.errors import ConfigError, nearest
 
 Options = TypeVar("Options")
 Fields = Mapping[str, dataclasses.Field]
+
+
+def several(parse: Parse) -> Parse:
+    """'64,256' -> (64, 256): a row of the document for each."""
+    return lambda value: tuple(parse(part) for part in text(value).split(","))
 
 
 def read_options(what: str, words: list[str], kind: type[Options]) -> Options:

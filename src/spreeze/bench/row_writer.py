@@ -1,4 +1,4 @@
-"""`python -m spreeze.bench.row_writer`: a sampler's end of the ring without a simulator behind it.
+"""`python -m spreeze.bench.row_writer`: a sampler's end of a link without a simulator behind it.
 
 Its rows lie ready in a table, so that a window times the link and not the making of rows. First and last number of a
 row hold its place in the table, by which the reader sees lost, doubled and torn rows.
@@ -34,6 +34,15 @@ class RowWriter:
         self._row_count = block
         self._blocks = [table[start : start + block] for start in range(0, len(table), block)]
         self._sent = 0  # blocks, since the start
+
+    def write(self, seconds: float, hz: float | None) -> float:
+        """-> CPU time / wall-clock."""
+        cpu_before, start = time.process_time(), time.perf_counter()
+        if hz is None:
+            self.flat_out(seconds)
+        else:
+            self.paced(seconds, hz)
+        return (time.process_time() - cpu_before) / (time.perf_counter() - start)
 
     def flat_out(self, seconds: float) -> None:
         sender, blocks, sent, clock = self._sender, self._blocks, self._sent, time.monotonic_ns
@@ -80,11 +89,8 @@ def prepare(setup: dict[str, Any]) -> Handler:
     def handle(request: dict[str, Any]) -> dict[str, Any]:
         if request["do"] == "bare":
             return {"bare_hz": writer.bare_copies(request["seconds"])}
-        if request["hz"] is None:
-            writer.flat_out(request["seconds"])
-        else:
-            writer.paced(request["seconds"], request["hz"])
-        return {"rows_sent": writer.rows_sent}
+        cpu_share = writer.write(request["seconds"], request["hz"])
+        return {"rows_sent": writer.rows_sent, "cpu_share": cpu_share}
 
     return handle
 

@@ -1,56 +1,70 @@
 """`spreeze bench transfer`: rows from writers to one reader, each in a process of its own, through the real link.
 
-Two rows by default: flat out, where the writer waits only for room and the reader never rests, and paced at 20,000
-rows a second, where the reader looks every --poll-ms and is busy in between, as a learner is with its updates. (One
-that sleeps pays for waking up, 25 us a time on a virtual machine: more than for the rows.)
+Every way of experience can be measured (--transport all), and MPI beside them where mpi4py is installed (mpi.py). With
+several --writers, --row-bytes or --block every combination is. Two rows each by default: flat out, where the writer
+waits only for room and the reader never rests, and paced at 20,000 rows a second, where the reader looks every
+--poll-ms and is busy in between, as a learner is with its updates. (One that sleeps pays for waking up, 25 us a time
+on a virtual machine: more than for the rows.)
 
     rows_hz            that the reader got
     age_ms_p50, _p95   from the moment before a block was sent until the reader has copied it out
     reader_cpu_share   CPU time of looking for rows and draining them / wall-clock
+    writers_cpu_share  CPU time of a writer's sending, waiting for its turn included / wall-clock; mean of the writers
     bare_copy_hz       the limit of the same run: one process copies the same blocks and nothing else
     share              rows_hz / bare_copy_hz (flat out only)
 
 The rows' numbers are checked: all of them in one drain of 16, the first and the last row in the others (with one
-writer); after each window as many rows must have come as were sent.
+writer); after each window as many rows must have come as were sent. Rows of a pool are drawn where they are: they are
+not copied out, but for the drains that are checked.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from spreeze.bench.folder import BENCH_DIR, bench_folder
 from spreeze.bench.helper import Helper
-from spreeze.bench.options import read_options
+from spreeze.bench.mpi import MpiMissing, measure_mpi
+from spreeze.bench.options import read_options, several
 from spreeze.bench.row_writer import BLOCKS_IN_TABLE
 from spreeze.bench.windows import LEAST_WINDOWS, Windows, document
 from spreeze.config import one_of, or_none, or_word, positive, setting, whole
 from spreeze.errors import ConfigError, ExperienceError
 from spreeze.experience.link import STEPPED_NS, Drained, Receiver
+from spreeze.experience.pool import PoolReceiver
+from spreeze.experience.ways import WAYS
 from spreeze.runtime.topology import connect, wired_descriptors
 from spreeze.spec import Layout
 
+MPI, ALL = "mpi", "all"
 FLAT_OUT = "flat-out"
 PACED_HZ = 20_000.0
 LEAST_ROW_BYTES = 20  # one number each: observation, action, next observation, reward, discount
 _READER_ROWS = 1 << 14
-_LEAD_S = 0.05  # writers begin so long before a window and end so long after it
+_POOL_ROWS = 100_000  # that a pool keeps: more than a processor's cache holds
+LEAD_S = 0.05  # writers begin so long before a window and end so long after it
 _WHOLE_CHECK_EVERY = 16
 
 
 @dataclass(frozen=True)
 class TransferOptions:
-    transport: str = setting("ring", one_of("ring"), "the way of experience")
-    writers: int = setting(1, whole(1, 256), "writing processes")
-    row_bytes: int = setting(200, whole(LEAST_ROW_BYTES), "bytes of a row, a multiple of 4")
-    block: int = setting(32, whole(1, 4096), "rows handed over at once")
+    transport: tuple[str, ...] = setting(
+        ("ring",), several(one_of(*WAYS, MPI, ALL)), f"the way of experience, {MPI}, or {ALL}: rows for each"
+    )
+    writers: tuple[int, ...] = setting((1,), several(whole(1, 256)), "writing processes: rows for each")
+    row_bytes: tuple[int, ...] = setting(
+        (200,), several(whole(LEAST_ROW_BYTES)), "bytes of a row, a multiple of 4: rows for each"
+    )
+    block: tuple[int, ...] = setting((32,), several(whole(1, 4096)), "rows handed over at once: rows for each")
     hz: float | str | None = setting(
         None, or_none(or_word(FLAT_OUT, positive())), "rows a second of all writers together (default: both rows)"
     )
@@ -61,10 +75,36 @@ class TransferOptions:
 
 def run(words: list[str]) -> dict[str, Any]:
     options = read_options("transfer", words, TransferOptions)
-    if options.row_bytes % 4:
-        raise ConfigError(f"--row-bytes {options.row_bytes}: a row is made of numbers of 4 bytes; give a multiple of 4")
+    for row_bytes in options.row_bytes:
+        if row_bytes % 4:
+            raise ConfigError(f"--row-bytes {row_bytes}: a row is made of numbers of 4 bytes; give a multiple of 4")
     paces = (None, PACED_HZ) if options.hz is None else (None if options.hz == FLAT_OUT else float(options.hz),)
-    return document("transfer", dataclasses.asdict(options), [measure_pace(options, hz) for hz in paces])
+    transports = (*WAYS, MPI) if ALL in options.transport else options.transport
+    cases = itertools.product(transports, options.writers, options.row_bytes, options.block, paces)
+    rows = [measure_case(Case(*case, options.poll_ms, options.seconds, options.windows)) for case in cases]
+    return document("transfer", dataclasses.asdict(options), rows)
+
+
+class Case(NamedTuple):
+    """What one row of the document measures."""
+
+    transport: str
+    writers: int
+    row_bytes: int
+    block: int
+    hz: float | None  # of all writers together; None: flat out
+    poll_ms: float
+    seconds: float
+    windows: int
+
+    @property
+    def poll_s(self) -> float:
+        return 0.0 if self.hz is None else self.poll_ms / 1e3
+
+    def settings(self) -> dict[str, Any]:
+        names = ("transport", "writers", "row_bytes", "block", "seconds")
+        paced = {"offered_hz": FLAT_OUT} if self.hz is None else {"offered_hz": self.hz, "poll_ms": self.poll_ms}
+        return {**{name: getattr(self, name) for name in names}, **paced}
 
 
 def layout_of_row(row_bytes: int) -> Layout:
@@ -74,36 +114,41 @@ def layout_of_row(row_bytes: int) -> Layout:
     return Layout(obs_size, row_size - 2 - 2 * obs_size)
 
 
-def measure_pace(options: TransferOptions, hz: float | None) -> dict[str, Any]:
+def measure_case(case: Case) -> dict[str, Any]:
     windows = Windows()
-    with bench_folder(BENCH_DIR, "transfer") as folder, _writers(options, folder) as (helpers, reader):
-        for _ in range(options.windows):
-            poll_s = 0.0 if hz is None else options.poll_ms / 1e3
-            figures = _window(helpers, reader, options.seconds, hz, poll_s)
-            if hz is None:
-                helpers[0].ask({"do": "bare", "seconds": options.seconds / 2})
+    try:
+        for figures in measure_mpi(case._asdict()) if case.transport == MPI else _measured(case):
+            windows.add(**figures)
+    except MpiMissing as reason:
+        return {**windows.row(case.settings()), "why": str(reason)}
+    return windows.row(case.settings())
+
+
+def _measured(case: Case) -> Iterator[dict[str, float]]:
+    with bench_folder(BENCH_DIR, "transfer") as folder, _writers(case, folder) as (helpers, reader):
+        for _ in range(case.windows):
+            figures = _window(helpers, reader, case.seconds, case.hz, case.poll_s)
+            if case.hz is None:
+                helpers[0].ask({"do": "bare", "seconds": case.seconds / 2})
                 bare_hz = helpers[0].answer()["bare_hz"]
                 figures |= {"bare_copy_hz": bare_hz, "share": figures["rows_hz"] / bare_hz}
-            windows.add(**figures)
-    names = ("transport", "writers", "row_bytes", "block", "seconds")
-    settings = {name: getattr(options, name) for name in names}
-    paced = {"offered_hz": FLAT_OUT} if hz is None else {"offered_hz": hz, "poll_ms": options.poll_ms}
-    return windows.row({**settings, **paced})
+            yield figures
 
 
 def _window(helpers: list[Helper], reader: Reader, seconds: float, hz: float | None, poll_s: float) -> dict[str, float]:
     share_hz = None if hz is None else hz / len(helpers)
     for helper in helpers:
-        helper.ask({"do": "write", "seconds": seconds + 2 * _LEAD_S, "hz": share_hz})
-    reader.read_for(_LEAD_S, poll_s)
+        helper.ask({"do": "write", "seconds": seconds + 2 * LEAD_S, "hz": share_hz})
+    reader.read_for(LEAD_S, poll_s)
     figures = reader.measure(seconds, poll_s)
     while not all(helper.answered() for helper in helpers):
         reader.read_for(0.0, poll_s)
-    sent = sum(helper.answer()["rows_sent"] for helper in helpers)
+    answers = [helper.answer() for helper in helpers]
+    sent = sum(answer["rows_sent"] for answer in answers)
     reader.read_the_rest()
     if reader.rows != sent:
         raise ExperienceError(f"{sent:,} rows were sent and {reader.rows:,} came")
-    return figures
+    return {**figures, "writers_cpu_share": float(np.mean([answer["cpu_share"] for answer in answers]))}
 
 
 class Reader:
@@ -112,6 +157,7 @@ class Reader:
 
     def __init__(self, receiver: Receiver, writers: int, block: int, row_size: int) -> None:
         self._receiver = receiver
+        self._pool = receiver if isinstance(receiver, PoolReceiver) else None
         self._ordered = writers == 1
         self._table_rows = BLOCKS_IN_TABLE * block
         self._into = np.zeros((max(_READER_ROWS, 8 * block), row_size), np.float32)
@@ -137,7 +183,7 @@ class Reader:
     def read_for(self, seconds: float, poll_s: float) -> None:
         end = time.perf_counter() + seconds
         while True:
-            drained = self._receiver.drain(self._into)
+            drained = self._drain()
             if drained.rows:
                 self._note(drained)
             if time.perf_counter() >= end:
@@ -152,8 +198,13 @@ class Reader:
         self._busy_s += time.thread_time() - cpu_before
 
     def read_the_rest(self) -> None:
-        while (drained := self._receiver.drain(self._into)).rows:
+        while (drained := self._drain()).rows:
             self._note(drained)
+
+    def _drain(self) -> Drained:
+        if self._pool is not None and (self._drains + 1) % _WHOLE_CHECK_EVERY:
+            return self._pool.take()
+        return self._receiver.drain(self._into)
 
     def _note(self, drained: Drained) -> None:
         """In the timed section: no more than a glance, the arithmetic comes afterwards."""
@@ -161,7 +212,7 @@ class Reader:
         self._drains += 1
         if self._drains % _WHOLE_CHECK_EVERY == 0:
             self._check(self._into[: drained.rows])
-        elif self._ordered:
+        elif self._ordered and self._pool is None:
             self._glance(drained.rows)
         self.rows += drained.rows
 
@@ -185,19 +236,19 @@ class Reader:
 
 
 @contextmanager
-def _writers(options: TransferOptions, folder: Path) -> Iterator[tuple[list[Helper], Reader]]:
-    layout = layout_of_row(options.row_bytes)
-    topology = connect(layout, options.writers, options.block, n_step=1, weights="ssd", count=0)
+def _writers(case: Case, folder: Path) -> Iterator[tuple[list[Helper], Reader]]:
+    layout = layout_of_row(case.row_bytes)
+    topology = connect(layout, case.writers, case.block, 1, "ssd", 0, experience=case.transport, kept_rows=_POOL_ROWS)
     helpers: list[Helper] = []
     try:
-        for index in range(options.writers):
+        for index in range(case.writers):
             wiring = topology.wiring(f"sampler-{index}")
-            setup = {"wiring": wiring, "folder": str(folder), "block": options.block, "row_size": layout.row_size}
+            setup = {"wiring": wiring, "folder": str(folder), "block": case.block, "row_size": layout.row_size}
             log = folder / f"writer-{index}.txt"
             helpers.append(Helper("spreeze.bench.row_writer", setup, log, wired_descriptors(wiring)))
         for helper in helpers:
             helper.answer()
-        yield helpers, Reader(topology.experience.receiver(), options.writers, options.block, layout.row_size)
+        yield helpers, Reader(topology.experience.receiver(), case.writers, case.block, layout.row_size)
     finally:
         for helper in helpers:
             helper.close()

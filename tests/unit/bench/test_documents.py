@@ -78,6 +78,22 @@ def test_transfer(writers: int) -> None:
     assert flat_out["share"] > 0
 
 
+def test_transfer_by_every_way_and_size() -> None:
+    ways = ["--transport", "ring,pool,queue,pipe", "--row-bytes", "40,200", "--hz", "flat-out"]
+    document = run_bench("transfer", ["--seconds", "0.03", *ways])
+    figures = {"rows_hz", "age_ms_p50", "age_ms_p95", "reader_cpu_share", "writers_cpu_share", "share"}
+    rows = check(document, "transfer", figures, {"transport", "writers", "row_bytes", "block"})
+    sizes = [(row["transport"], row["row_bytes"]) for row in rows]
+    assert sizes == [(way, size) for way in ("ring", "pool", "queue", "pipe") for size in (40, 200)]
+
+
+def test_transfer_says_why_mpi_was_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    (row,) = run_bench("transfer", ["--transport", "mpi", "--hz", "flat-out"])["rows"]
+    assert row["why"] == "mpi4py is not installed: pip install mpi4py mpich"
+    assert (row["windows"], row["transport"]) == (0, "mpi")
+
+
 def test_weights() -> None:
     document = run_bench("weights", ["--publications", "3", "--hidden", "8,8"])
     figures = {"publish_ms", "follow_ms_p50", "follow_ms_p95", "together_ms_p50", "bare_ms", "share"}
