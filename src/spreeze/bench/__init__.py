@@ -23,8 +23,9 @@ BENCHES = {
     "transfer": "spreeze.bench.transfer",
     "weights": "spreeze.bench.weights",
     "run": "spreeze.bench.run",
+    "ablation": "spreeze.bench.ablation",
 }
-NOT_BUILT = ("ablation", "compare")
+NOT_BUILT = ("compare",)
 
 
 class Bench(Protocol):

@@ -28,7 +28,7 @@ def _heading(document: dict[str, Any]) -> str:
     counts = sorted({row["windows"] for row in document["rows"]})
     return (
         f"bench {document['what']} on {machine['cpu_model']}, {machine['cores']} cores{gpus}; "
-        f"medians of {' to '.join(map(str, counts))} windows"
+        f"medians of {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} windows"
     )
 
 

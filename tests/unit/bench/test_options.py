@@ -13,7 +13,7 @@ from spreeze.errors import ConfigError
     ("what", "words", "told"),
     [
         ("samplings", [], "'sampling'"),
-        ("ablation", [], "not built yet; today there are: sampling"),
+        ("ablation", ["--budget", "1"], "runs of 0.0 s each say nothing"),
         ("compare", [], "not built yet"),
         ("sampling", [], "expected one environment"),
         ("sampling", ["Pendulum-v1", "Hopper-v5"], "expected one environment"),
