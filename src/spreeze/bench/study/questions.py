@@ -34,7 +34,9 @@ QUESTIONS = {
         Variant("small batch (64)", {"batch_size": 64}),
         Variant("large batch (1024)", {"batch_size": 1024}),
         Variant("plain updates", {"compile": "off"}),
+        Variant("no adaptation", {"adapt": "off"}),
         Variant("no evaluation", {"eval_every": _SELDOM_S}),
+        Variant("with a live picture", {"visualize": "web"}),
     )),
     "experience": Question("which way rows take to the learner", (
         Variant("ring", {}), *(Variant(way, {"experience": way}) for way in ("pool", "queue", "pipe")),
@@ -43,6 +45,9 @@ QUESTIONS = {
         Variant("ssd", {}), Variant("memory", {"weights": "memory"}),
     )),
     "schedule": Question("sampling and updating at once, or in turn", (AS_BUILT, IN_TURN)),
+    "adaptation": Question("a run that adapts to the machine, and one that stays as it starts", (
+        Variant("adapting, nothing remembered", {"retune": True}), Variant("as it starts", {"adapt": "off"}),
+    )),
     "learning": Question("which algorithm, and how far a row looks ahead", (
         Variant("sac", {}), Variant("td3", {"algo": "td3"}), Variant("ddpg", {"algo": "ddpg"}),
         Variant("sac, 3 steps", {"n_step": 3}),
