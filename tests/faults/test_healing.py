@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running import HERE, SMALL, Run, wait_for
+from running import HERE, SMALL, Run, assert_no_gap, wait_for
+from test_resume import saved_places
 
 from spreeze.envs.reproduce import reproduce
 
@@ -120,7 +121,7 @@ def test_a_role_that_is_stopped_is_replaced(start: Callable[..., Run], role: str
 
 @pytest.mark.faults
 def test_an_exact_ratio_holds_while_samplers_are_killed(start: Callable[..., Run]) -> None:
-    """And every row that was announced is learned from: the ring of a dead sampler is emptied."""
+    """And every row that was announced is in replay: the ring of a dead sampler is emptied."""
     run = start("faulty_envs:make_unhurried", samplers=2, replay_ratio=8, restarts_per_minute=100).wait_learning()
     for kill in range(6):
         role = f"sampler-{kill % 2}"
@@ -132,4 +133,7 @@ def test_an_exact_ratio_holds_while_samplers_are_killed(start: Callable[..., Run
     summary = end_well(run)
     assert summary["restarts"] == {**dict.fromkeys(summary["restarts"], 0), "sampler-0": 3, "sampler-1": 3}
     assert summary["lost_rows"] == 0
+    saved = saved_places(run)
+    assert len(saved) == summary["env_steps"]
+    assert_no_gap(saved)
     assert 0 < summary["updates"] * summary["batch_size"] <= 8 * (summary["env_steps"] - SMALL["learning_starts"])

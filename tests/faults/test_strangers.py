@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import struct
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from spreeze.board import Board
 from spreeze.config import RunConfig
 from spreeze.envs.registry import probe
 from spreeze.envs.source import EnvSource
+from spreeze.learner.checkpoint import Checkpoint, CheckpointWriter, find_checkpoint
 from spreeze.metrics.lines import LineTail, json_line
 from spreeze.resolve import Choice, resolve
 from spreeze.run_folder import CONFIG_FILE
@@ -174,6 +176,53 @@ def test_corrupted_metrics_lose_no_line_but_the_damaged(tmp_path: Path, in_time:
         assert found[0] == {"number": number}
         assert found[-1] == {"number": -number}
         assert all(isinstance(line, dict) for line in found)
+
+
+def make_checkpoint(run_dir: Path, number: int, before: Checkpoint | None = None) -> Checkpoint:
+    """Rows 0 to 39, or to 79 behind the one before."""
+    first, end = (0, 40) if before is None else (0, 80)
+    rows = np.arange(end * 4, dtype=np.float32).reshape(end, 4)
+    writer = CheckpointWriter(run_dir, number, row_size=4, first_row=first, end_row=end, before=before)
+    writer.add_rows(rows[0 if before is None else before.end_row :])
+    writer.add_state({"weight": FLAT, "step": np.zeros((), np.int64)})
+    return writer.finish({"env_steps": end, "updates": 3})
+
+
+def rows_of(checkpoint: Checkpoint) -> list[float]:
+    return np.concatenate(list(checkpoint.pieces()))[:, 0].tolist()
+
+
+def test_corrupted_checkpoints_give_way_to_the_one_before(tmp_path: Path, in_time: Callable[[], object]) -> None:
+    """Half of the damages are to bytes; half are hostile manifests whose own checksum fits. What is given is either the
+    damaged one, whole in every respect, or the one before; rows are read from it without an error."""
+    older = make_checkpoint(tmp_path, 1)
+    newer, moments = make_checkpoint(tmp_path, 2, older), random.Random(7)
+    expected = {1: rows_of(older), 2: rows_of(newer)}
+    files = sorted(newer.path.iterdir())
+    manifest = json.loads((newer.path / "manifest.json").read_bytes())
+    del manifest["crc32"]
+    taken = []
+    for number in range(EACH):
+        path = newer.path / "manifest.json" if number % 2 else moments.choice(files)
+        whole = path.read_bytes()
+        if number % 2:
+            hostile = damage_document(manifest, moments)
+            hostile = hostile if isinstance(hostile, dict) else {}
+            damaged = json.dumps(
+                {**hostile, "crc32": zlib.crc32(json.dumps(hostile, sort_keys=True).encode())}
+            ).encode()
+        else:
+            damaged = damage_bytes(whole, moments)
+        path.unlink()  # it may share its bytes with the other checkpoint's
+        path.write_bytes(damaged)
+        in_time()
+        found, _ = find_checkpoint(tmp_path)
+        taken.append(found.number)
+        assert rows_of(found) == expected[found.number][-len(rows_of(found)) :]
+        assert set(found.state()) == {"weight", "step"}
+        path.write_bytes(whole)
+    assert find_checkpoint(tmp_path)[0].number == 2
+    assert taken.count(1) > EACH // 2
 
 
 EVALUATION = {"wall_s": 1.0, "env_steps": 10, "return_mean": -1.5, "ended_s": 1.5, "episodes": 2}

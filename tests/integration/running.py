@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,15 @@ def wait_for(what: str, condition: Callable[[], Any], within_s: float = WITHIN_S
         assert time.monotonic() < deadline, f"waited {within_s:.0f} s for {what}"
         time.sleep(0.01)
     return value
+
+
+def assert_no_gap(found: Iterable[tuple[int, ...]]) -> None:
+    """Of counting environments: (instance, episode, step) of rows, which follow one another from each one's first."""
+    expected: dict[int, tuple[int, int]] = {}
+    for instance, episode, step in sorted(found):
+        assert (episode, step) == expected.get(instance, (1, 0)), f"a row of environment {instance} is missing"
+        over = step + 1 == episode_length(episode)
+        expected[instance] = (episode + 1, 0) if over else (episode, step + 1)
 
 
 def is_gone(pid: int) -> bool:
