@@ -51,7 +51,7 @@ slow gpu learning: $(VENV)/dev.stamp
 bench: $(VENV)/simulators.stamp
 	$(BIN)/spreeze bench $(WHAT) $(ENV) $(ARGS)
 
-# the README's pictures of the dashboard, of the runs in RUNS or of some that are trained for it; needs Chromium
+# the README's pictures, of the runs in RUNS or of some that are trained for it; needs Chromium
 screenshots: $(VENV)/dev.stamp
 	$(BIN)/python docs/screenshots.py $(RUNS)
 

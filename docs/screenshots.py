@@ -1,4 +1,4 @@
-"""The README's pictures of the dashboard: `make screenshots`, or `python docs/screenshots.py [RUNS]`.
+"""The README's pictures: `make screenshots`, or `python docs/screenshots.py [RUNS]`.
 
 RUNS: a folder with runs that are over; without one, some are trained first. One more run trains while the pictures are
 taken, so that they show it live. Needs the system's Chromium.
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pictures import take_report, take_terminal
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -35,6 +36,7 @@ def main() -> None:
             shutil.copytree(sys.argv[1], runs)
         else:
             train_some(runs)
+        take_report([config.parent for config in sorted(runs.glob("*/config.json"))])
         dashboard = ["dashboard", str(runs), "--port", "0", "--no-open"]
         with (
             program("train", LIVE_ENV, "--run-dir", str(runs / "live"), "--visualize", "web", "--quiet"),
@@ -44,6 +46,7 @@ def main() -> None:
             assert server.stdout is not None
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
             take_all(browser, server.stdout.readline().decode().strip())
+            take_terminal(browser, runs / "live")
             browser.close()
 
 

@@ -84,7 +84,7 @@ def _rows_of(blocks: Sequence[Sequence[Text]]) -> int:
 
 def _title(view: View, inner: int) -> Text:
     header = view.header
-    title = _piece("spreeze", "bold cyan")
+    title = _piece("spreeze", "bold cyan not dim")
     title.append(f"  {one_line(header.env)}", style="bold not dim")
     for word in (header.algo, header.device, f"seed {header.seed}"):
         title.append(f"  {one_line(word)}", style="not dim")
