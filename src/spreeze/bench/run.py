@@ -32,6 +32,7 @@ _SETTINGS = (
     "algo", "samplers", "envs_per_sampler", "env_backend", "batch_size", "replay_ratio", "device", "learner_threads",
     "precision", "compile", "weights", "hidden",
 )  # fmt: skip
+ADAPTED = ("samplers", "batch_size")  # may change while a run goes on
 WARM_UP_S = 3.0  # after the first update, as in summary.json
 DEFAULT_SECONDS = 30.0
 _ALONE_SECONDS = 1.0
@@ -52,7 +53,8 @@ def run(words: list[str]) -> dict[str, Any]:
     windows = Windows()
     for line in lines:
         windows.add(**{name: line[name] for name in FIGURES if line[name] is not None})
-    row = windows.row({"env": env_id, **{name: asked[name] for name in _SETTINGS}})
+    in_force = {name: lines[-1][name] for name in ADAPTED}
+    row = windows.row({"env": env_id, **{name: asked[name] for name in _SETTINGS}, **in_force})
     if options.alone:
         row = with_shares_of_alone(env_id, asked, row)
     return document("run", {"env": env_id, **config.as_json(), **dataclasses.asdict(options)}, [row])
@@ -82,13 +84,19 @@ def _train(env_id: str, config: RunConfig) -> None:
 
 
 def steady_lines(run_dir: Path) -> list[dict[str, Any]]:
-    """Without the warm-up, and without the last line, in which the run was being stopped."""
+    """Without the warm-up, without what came before the latest change of settings, and without the last line, in which
+    the run was being stopped."""
     with open(run_dir / "metrics.jsonl", encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
     first_update_s = _read_json(run_dir / "summary.json")["first_update_s"]
     since = math.inf if first_update_s is None else first_update_s + WARM_UP_S
     # a line's window began a second before it was written
-    steady = [line for line, before in zip(lines[1:-1], lines[:-2], strict=True) if before["wall_s"] >= since]
+    steady: list[dict[str, Any]] = []
+    for line, before in zip(lines[1:-1], lines[:-2], strict=True):
+        if [line[name] for name in ADAPTED] != [before[name] for name in ADAPTED]:
+            steady.clear()
+        elif before["wall_s"] >= since:
+            steady.append(line)
     if len(steady) < LEAST_WINDOWS:
         raise ConfigError(
             f"bench run: {len(steady)} steady seconds, expected at least {LEAST_WINDOWS}; the first update "

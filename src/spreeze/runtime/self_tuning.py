@@ -67,14 +67,13 @@ def make_tuner(
         if memory.trouble is not None:
             event("warning", f"what was found is not remembered: {memory.trouble}")
 
+    blind = machine.cores_quota is not None or (hasattr(os, "nice") and os.nice(0) > 0)
     return Tuner(
         resolved.space,
         Search(_steps_of(resolved.config.adapt, resolved.space, resolved.start, resolved.known)),
         board,
         # the watchers run at low priority: what they take is not taken from anybody
-        Readings(
-            board, lambda: [os.getpid(), *crew.pids(but_not=WATCHERS)], shared_quota=machine.cores_quota is not None
-        ),
+        Readings(board, lambda: [os.getpid(), *crew.pids(but_not=WATCHERS)], blind=blind),
         event,
         keep,
     )

@@ -29,19 +29,19 @@ class _Totals(NamedTuple):
 
 
 class Readings:
-    """`begin` a window, `end` it. `pids`: the run's processes of normal priority; `shared_quota`: a container's limit
-    stands between this run and the cores, so what others have of them says nothing."""
+    """`begin` a window, `end` it. `pids`: the run's processes of normal priority. `blind`: what others have of the
+    cores says nothing, since a container's limit stands between them and this run, or it gives way to all itself."""
 
     def __init__(
         self,
         board: Board,
         pids: Callable[[], Iterable[int]],
-        shared_quota: bool,
+        blind: bool,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._board = board
         self._pids = pids
-        self._machine_known = not shared_quota
+        self._machine_known = not blind
         self._clock = clock
         self._before: _Totals | None = None
 

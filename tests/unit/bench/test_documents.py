@@ -128,7 +128,7 @@ def test_learner_in_two_places(algo: str, numbers: float) -> None:
 def test_a_run_too_short_to_be_steady_is_refused(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     run_dir.mkdir()
-    lines = [{"wall_s": float(second)} for second in range(12)]
+    lines = [{"wall_s": float(second), "samplers": 2, "batch_size": 64} for second in range(12)]
     (run_dir / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     summary = run_dir / "summary.json"
     try:
@@ -138,6 +138,13 @@ def test_a_run_too_short_to_be_steady_is_refused(tmp_path: Path) -> None:
             steady_lines(run_dir)
         summary.write_text(json.dumps({"first_update_s": 1.5}))
         assert [line["wall_s"] for line in steady_lines(run_dir)] == [6.0, 7.0, 8.0, 9.0, 10.0]
+        adapted = [{**line, "samplers": 1} if line["wall_s"] > 4 else line for line in lines]
+        (run_dir / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in adapted))
+        assert [line["wall_s"] for line in steady_lines(run_dir)] == [6.0, 7.0, 8.0, 9.0, 10.0]
+        adapted = [{**line, "batch_size": 32} if line["wall_s"] > 5 else line for line in lines]
+        (run_dir / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in adapted))
+        with pytest.raises(ConfigError, match="4 steady seconds"):  # in the sixth it changed
+            steady_lines(run_dir)
         summary.write_text(json.dumps({"first_update_s": None}))
         with pytest.raises(ConfigError, match="0 steady seconds"):
             steady_lines(run_dir)
