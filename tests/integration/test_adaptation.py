@@ -9,8 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+pytest.importorskip("torch")
+
 from running import COUNTING, HERE, Run, wait_for
+
+from spreeze.envs.counting_env import check_rows, episode_length, places
+from spreeze.learner.checkpoint import find_checkpoint
 
 CORES = 4  # as the runs are told: a learner and three samplers
 NO_SAMPLERS_NAMED = {"samplers": "auto", "learner_threads": 1}
@@ -30,19 +37,25 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Run]]:
         run.end()
 
 
-def counters(run: Run) -> dict[str, int]:
-    (path,) = run.run_dir.glob("checkpoints/*/counters.json")
-    return json.loads(path.read_text())
+def assert_no_row_is_missing(rows: np.ndarray) -> None:
+    """Every environment's rows in their order, from its first step on, without a gap."""
+    assert check_rows(rows) == []
+    expected: dict[int, tuple[int, int]] = {}
+    for instance, episode, step in places(rows).tolist():
+        assert (episode, step) == expected.get(instance, (1, 0)), "a row is missing, or came twice"
+        expected[instance] = (episode + 1, 0) if step + 1 == episode_length(episode) else (episode, step + 1)
 
 
 def test_an_exact_ratio_stays_exact_while_samplers_are_parked_and_batches_change(start: Callable[..., Run]) -> None:
     ratio, learning_starts = 4.0, 200
     run = start("restless", **NO_SAMPLERS_NAMED, replay_ratio=ratio, learning_starts=learning_starts, steps=20_000)
     assert run.wait_end() == 0, run.stderr.read_text()
-    done, summary = counters(run), run.summary()
+    checkpoint, _ = find_checkpoint(run.run_dir)
+    done, summary, rows = checkpoint.counters, run.summary(), np.concatenate(list(checkpoint.pieces()))
     owed = ratio * (done["env_steps"] - learning_starts)
     assert 0 <= owed - done["update_frames"] < 128  # of the largest batch
-    assert done["env_steps"] >= 20_000
+    assert len(rows) == done["env_steps"] >= 20_000
+    assert_no_row_is_missing(rows)
     assert (summary["status"], summary["lost_rows"], set(summary["restarts"].values())) == ("finished", 0, {0})
     seen = {(line["samplers"], line["batch_size"]) for line in run.lines("metrics.jsonl")}
     assert len({batch_size for _, batch_size in seen}) > 1, "no batch size was changed"

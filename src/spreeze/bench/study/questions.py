@@ -45,8 +45,9 @@ QUESTIONS = {
         Variant("ssd", {}), Variant("memory", {"weights": "memory"}),
     )),
     "schedule": Question("sampling and updating at once, or in turn", (AS_BUILT, IN_TURN)),
-    "adaptation": Question("a run that adapts to the machine, and one that stays as it starts", (
+    "adaptation": Question("a run that adapts to the machine, one that stays as it starts, and other ways to search", (
         Variant("adapting, nothing remembered", {"retune": True}), Variant("as it starts", {"adapt": "off"}),
+        Variant("the paper's enumeration", {"adapt": "enumerate"}), Variant("Optuna", {"adapt": "optuna"}),
     )),
     "learning": Question("which algorithm, and how far a row looks ahead", (
         Variant("sac", {}), Variant("td3", {"algo": "td3"}), Variant("ddpg", {"algo": "ddpg"}),
