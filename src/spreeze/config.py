@@ -231,6 +231,12 @@ class RunConfig:
         AUTO, or_word(AUTO, byte_count), "bytes (or 2G) that a sampler may take before it is replaced"
     )
 
+    on_not_finite: str = setting(
+        "stop",
+        one_of("stop", "restore"),
+        "losses or weights that are not finite: stop, or go back to the last good state, once",
+    )
+
     # watching
     eval_every: float = setting(1.0, positive(), "seconds between evaluations; back to back where they take longer")
     eval_episodes: int = setting(10, whole(1, 1024), "episodes of an evaluation, side by side")

@@ -98,6 +98,10 @@ class Replay:
             torch.index_select(self.rows, 0, index, out=drawn)
         return batch
 
+    def last_drawn(self, count: int) -> Batch | None:
+        """The newest batch of that size, until the next draw."""
+        return self._drawn[count][2] if count in self._drawn else None
+
     def torch_generators(self) -> list[torch.Generator]:
         """What a graph that draws must register."""
         return [self.generator] if isinstance(self.generator, torch.Generator) else []

@@ -140,6 +140,16 @@ def test_ctrl_c_saves_and_ends_well(start: Callable[..., Run]) -> None:
     run.assert_nobody_left()
 
 
+def test_weights_that_are_not_finite_end_the_run_with_the_batch_kept(start: Callable[..., Run]) -> None:
+    run = start(lr=1e30, steps=20_000)
+    assert run.wait_end() == 1
+    summary = run.summary()
+    assert summary["status"] == "failed"
+    assert "not finite" in summary["reason"]
+    assert (run.run_dir / "errors" / "batch.safetensors").is_file()
+    assert not list((run.run_dir / "checkpoints").glob("*")), "nothing that is not finite is saved"
+
+
 def test_a_stop_that_was_asked_for_ends_well(start: Callable[..., Run]) -> None:
     run = start().wait_learning()
     ask(run.run_dir, STOP, "a test")

@@ -6,7 +6,9 @@ import time
 
 from spreeze.board import Life, Section
 from spreeze.config import RunConfig
+from spreeze.errors import NotFiniteError
 from spreeze.learner.graphs import Updates
+from spreeze.learner.health import Health
 from spreeze.learner.ingest import Intake
 from spreeze.learner.losses import Losses
 from spreeze.learner.pacing import Pacing
@@ -30,6 +32,7 @@ class LearnerLoop:
         publishing: Publishing,
         losses: Losses,
         saving: Saving,
+        health: Health,
         updates_before: int = 0,
         frames_before: int = 0,
     ) -> None:
@@ -45,6 +48,7 @@ class LearnerLoop:
         self._publishing = publishing
         self._losses = losses
         self._saving = saving
+        self._health = health
         self._report_due = 0.0
         self._first_update_is_due = True
         self.updates = updates_before
@@ -52,6 +56,16 @@ class LearnerLoop:
 
     def work(self) -> None:
         """Until the run is stopped."""
+        while True:
+            try:
+                return self._work()
+            except NotFiniteError as error:
+                self._health.judge(error, self.updates, self._runner.batch_size, self._life.beat)
+                self._runner.go_on_from(self.updates)
+                self._losses.forget()
+                self._publishing.recover()
+
+    def _work(self) -> None:
         cells = self._cells
         cells.set("batch_size", self._runner.batch_size)
         while not self._life.stopping():
@@ -59,6 +73,7 @@ class LearnerLoop:
             worked = self._take_rows() + self._update()
             if self.updates:  # also while it waits for rows: its last updates must not wait with it
                 self._publishing.offer(self.updates)
+                self._health.tend(self.updates)
             self._saving.tend()
             cells.set("env_steps_permitted", self._pacing.permitted(self.update_frames, self._runner.batch_size))
             if time.monotonic() >= self._report_due:

@@ -14,6 +14,7 @@ import torch
 
 from spreeze.algos.algorithm import Algorithm, Metrics
 from spreeze.board import LOSS_CELLS, Section
+from spreeze.errors import NotFiniteError
 
 
 class Losses:
@@ -25,12 +26,20 @@ class Losses:
         for name in LOSS_CELLS:  # what an algorithm does not have is not a number
             cells.set_float(name, math.nan)
 
+    def forget(self) -> None:
+        """What is on its way is of updates that were taken back."""
+        for fetch in self._fetches:
+            fetch.forget()
+
     def report(self) -> None:
         if all(fetch.arrived() for fetch in self._fetches):
             sums: dict[str, float] = defaultdict(float)
             for fetch in self._fetches:
                 for name, value in fetch.values().items():
                     sums[name] += value
+            if not all(map(math.isfinite, sums.values())):
+                wrong = ", ".join(name for name, value in sums.items() if not math.isfinite(value))
+                raise NotFiniteError(f"{wrong} not finite. A lower --lr is the first thing to try.")
             for name, value in sums.items():
                 self._cells.set_float(name, value)
         for fetch in self._fetches:
@@ -59,6 +68,9 @@ class _Fetch:
         if self._copied is not None:
             self._copied.record(torch.cuda.current_stream(self._vector.device))
         self._begun = True
+
+    def forget(self) -> None:
+        self._begun = False
 
     def arrived(self) -> bool:
         return self._begun and (self._copied is None or self._copied.query())

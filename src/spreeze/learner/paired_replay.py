@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from spreeze.replay import Replay, Side
-from spreeze.spec import Layout, ObservationLayout
+from spreeze.spec import Batch, Layout, ObservationLayout
 
 
 class PairedReplay:
@@ -75,6 +75,9 @@ class PairedReplay:
         self.actor.begin_again((), rows, end)
         for piece in pieces:
             self.extend(piece)
+
+    def last_drawn(self, count: int) -> Batch | None:
+        return self.critics.last_drawn(count)
 
     def draws(self) -> dict[str, Tensor]:
         """Both sides stand where one replay alone would."""

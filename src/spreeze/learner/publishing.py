@@ -21,11 +21,22 @@ _CLOSE_WITHIN_S = 30.0
 class Publishing:
     """`offer` after updates; at most one vector is on its way at a time."""
 
-    def __init__(self, publisher: Publisher, flat: torch.Tensor, warn: Callable[[str], None], version: int = 0) -> None:
-        """`version`: the last one of an earlier command."""
+    def __init__(
+        self,
+        publisher: Publisher,
+        flat: torch.Tensor,
+        warn: Callable[[str], None],
+        version: int = 0,
+        losses: torch.Tensor | None = None,
+    ) -> None:
+        """`version`: the last one of an earlier command. `losses`: checked beside the weights where they lie on the
+        same device."""
         self._publisher = publisher
         self._flat = flat  # the actor's parameters, on its device
+        self._losses = losses if losses is not None and losses.device == flat.device else flat[:0]
         self._host = torch.zeros(flat.shape, pin_memory=flat.is_cuda)
+        self._host_losses = torch.zeros(self._losses.shape, pin_memory=flat.is_cuda)
+        self.checked_updates = 0  # that weights and losses had seen when they were found finite
         self._copied = torch.cuda.Event() if flat.is_cuda else None
         self._copying: WeightsStamp | None = None
         self._warn = warn
@@ -50,6 +61,11 @@ class Publishing:
             self._hand_over()
         elif updates > self._published_updates and time.monotonic() >= self._due and self._idle.is_set():
             self._begin(updates)
+
+    def recover(self) -> None:
+        """Goes on after weights that were not finite."""
+        self._idle.wait(_CLOSE_WITHIN_S)
+        self._failure = None
 
     def publish_now(self, updates: int) -> None:
         """Returns when the weights are announced, unless these are already."""
@@ -86,6 +102,7 @@ class Publishing:
         self._idle.clear()
         self._copying = WeightsStamp(self.version, updates, time.monotonic_ns())
         self._host.copy_(self._flat.detach(), non_blocking=True)
+        self._host_losses.copy_(self._losses.detach(), non_blocking=True)
         if self._copied is None:
             self._hand_over()
         else:
@@ -112,6 +129,12 @@ class Publishing:
                 f"after {stamp.updates} updates {np.count_nonzero(~np.isfinite(host))} of {len(host)} actor weights "
                 "are not finite; they were not published. A lower --lr is the first thing to try."
             )
+        if not torch.isfinite(self._host_losses).all():
+            raise NotFiniteError(
+                f"after {stamp.updates} updates the losses are not finite; the weights were not published. "
+                "A lower --lr is the first thing to try."
+            )
+        self.checked_updates = stamp.updates
         try:
             self._publisher.publish(host, stamp)
             self._disk_refuses = False

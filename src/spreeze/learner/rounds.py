@@ -57,8 +57,7 @@ class Rounds(LearnerLoop):
         """Of a run that goes on from here."""
         return self.era if self._at_border else self.era + 1
 
-    def work(self) -> None:
-        """Until the run is stopped."""
+    def _work(self) -> None:
         cells, number = self._cells, 1
         cells.set("batch_size", self._runner.batch_size)
         if self.updates:
@@ -145,6 +144,7 @@ class Rounds(LearnerLoop):
     def _tend(self) -> None:
         self._life.beat()
         self._saving.tend()
+        self._health.tend(self.updates)
         if time.monotonic() >= self._report_due:
             self._report()
 

@@ -36,6 +36,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from spreeze.errors import NotFiniteError
 from spreeze.learner.checkpoint import (
     Checkpoint,
     CheckpointWriter,
@@ -326,6 +327,9 @@ def _write(writer: CheckpointWriter, copy: _Copy) -> None:
     if "" in arrays:
         writer.add_rows(arrays[""])
     else:
+        wrong = [name for name, value in arrays.items() if value.dtype.kind == "f" and not np.isfinite(value).all()]
+        if wrong:
+            raise NotFiniteError(f"{', '.join(wrong)} not finite; the checkpoint was not written.")
         writer.add_state(arrays)
 
 

@@ -21,6 +21,7 @@ from spreeze.experience.pool import PoolReceiver
 from spreeze.learner.checkpoint import open_checkpoint
 from spreeze.learner.graphs import Updates
 from spreeze.learner.guard import make_guarded
+from spreeze.learner.health import Health
 from spreeze.learner.ingest import Ingest
 from spreeze.learner.loop import LearnerLoop
 from spreeze.learner.losses import Losses, halves_of
@@ -91,7 +92,8 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
     )
     # a run of rounds publishes the version of its checkpoint once more, as that version; others go on with the next
     version = done["weights_version"] - int(config.deterministic and done["updates"] > 0)
-    publishing = Publishing(links.weights, algorithm.policy_flat(), warn, version)
+    publishing = Publishing(links.weights, algorithm.policy_flat(), warn, version, algorithm.metrics.values_vector)
+    restores = config.on_not_finite == "restore" and not config.deterministic
     loop = (Rounds if config.deterministic else LearnerLoop)(
         config,
         cells,
@@ -103,6 +105,7 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
         publishing=publishing,
         losses=Losses(halves_of(algorithm), cells),
         saving=saving,
+        health=Health(job.run_dir, algorithm, parts.replay, lambda: publishing.checked_updates, restores, warn),
         updates_before=done["updates"],
         frames_before=done["update_frames"],
     )  # fmt: skip

@@ -20,6 +20,7 @@ from spreeze.algos import policy_spec_for
 from spreeze.config import RunConfig
 from spreeze.envs.registry import choose_backend, probe
 from spreeze.envs.source import EnvSource
+from spreeze.learner.checkpoint import next_number
 from spreeze.metrics import wandb_mirror
 from spreeze.metrics.readable import one_line
 from spreeze.requests import CHECKPOINT, PICTURE_OFF, PICTURE_ON, STOP, Inbox
@@ -312,7 +313,14 @@ class _Supervisor:
         if lost is None:
             return None
         role, trouble = lost
-        return End("failed", f"{role} {trouble}{last_words(self._run_dir, role)}", 1)
+        again = (
+            f"; 'spreeze resume {self._run_dir}' goes on from checkpoint {newest}" if (newest := self._saved()) else ""
+        )
+        return End("failed", f"{role} {trouble}{last_words(self._run_dir, role)}{again}", 1)
+
+    def _saved(self) -> int:
+        """Number of the newest checkpoint; 0: there is none."""
+        return next_number(self._run_dir) - 1
 
     def _broken(self, error: Exception) -> End:
         """A fault of the supervisor itself, for example no process could be started."""

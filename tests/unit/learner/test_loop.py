@@ -90,6 +90,16 @@ class Saving:
         self.closed = True
 
 
+class Health:
+    """Stops whatever was raised."""
+
+    def tend(self, updates: int) -> None:
+        assert updates
+
+    def judge(self, error: Exception, updates: int, batch_size: int, beat: Any) -> None:
+        raise error
+
+
 class Life:
     """Lets the loop go round a given number of times."""
 
@@ -131,6 +141,7 @@ class House:
             self.publishing,  # type: ignore[arg-type]
             Losses([Metrics(("critic_loss",), torch.device("cpu"))], self.cells),
             self.saving,  # type: ignore[arg-type]
+            Health(),  # type: ignore[arg-type]
         )
 
     def work(self) -> House:
