@@ -54,6 +54,7 @@ def test_an_environment_that_hangs(
         mark.touch()
         event = wait_for("the sampler's successor", lambda: run.events("restart", "sampler-0"))[0]
     assert event["reason"].startswith("it was silent for ")
+    print(f"hung in {where} with --hang-after 2: {event['reason']}, then replaced")
     before = run.latest("env_steps")
     wait_for("new rows", lambda: run.latest("env_steps") > before)
     note = json.loads((run.run_dir / "errors" / "sampler-0-env.jsonl").read_text().splitlines()[0])

@@ -34,18 +34,28 @@ def samplers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sample
 def test_no_announced_row_is_lost_and_none_comes_twice(samplers: Samplers, moments: random.Random, kills: int) -> None:
     """Each row proves itself; each sampler's rows come in their order, without a gap, up to the moment of its death."""
     accounts = [Account(samplers, index) for index in range(2)]
+    back_s: list[float] = []
     for index, account in enumerate(accounts):
         account.new_life()
         samplers.start(index)
     for _ in range(kills):
         index = moments.randrange(2)
-        accounts[index].drain_until(moments.randint(1, 500))
+        if moments.random() < 0.8:  # else it is killed in its start, as a rule
+            accounts[index].drain_until(moments.randint(1, 500))
         samplers.kill(index)
         while accounts[index].drain():
             pass
         accounts[index].new_life()
+        started_s = time.monotonic()
         samplers.start(index)
         accounts[1 - index].drain()
+        if moments.random() < 0.5:
+            accounts[index].drain_until(1)
+            back_s.append(time.monotonic() - started_s)
+    if back_s:
+        print(
+            f"from its start to its first rows {statistics.median(back_s):.2f} s (median), {max(back_s):.2f} s (most)"
+        )
     for index, account in enumerate(accounts):
         told = samplers.board.section(f"sampler-{index}").get("env_steps")
         while account.drain():
