@@ -207,6 +207,12 @@ def _choices(module: types.ModuleType, registry: Iterable[str], before: set[str]
 
 def _import_module(module_name: str, env_id: str) -> types.ModuleType:
     here = os.getcwd()
+    if "/" in module_name or module_name.endswith(".py"):
+        name, rest = module_name.removesuffix(".py").rpartition("/")[2], env_id.partition(":")[2]
+        raise ConfigError(
+            f"{env_id}: expected a module's name, as in '{name}:{rest}'; it is looked for in the folder you are in, "
+            f"{here}, and among the installed ones"
+        )
     if here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)  # as `python -m` does; a console script does not
     try:

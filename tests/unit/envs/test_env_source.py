@@ -49,6 +49,12 @@ def test_spaces_that_cannot_be_trained_are_refused_in_one_sentence(
         probe(EnvSource.of(lambda: _Spaces(observation, action)))
 
 
+@pytest.mark.parametrize("typed", ["my_module.py:make", "./my_module:make", "envs/my_module.py:make"])
+def test_a_file_where_a_module_was_expected_is_answered_with_what_to_type(typed: str) -> None:
+    with pytest.raises(ConfigError, match=r"expected a module's name, as in 'my_module:make'"):
+        make_env(EnvSource.of(typed))
+
+
 def test_an_unknown_id_gets_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match=r"unknown environment 'Pendulm-v1'\. Did you mean 'Pendulum-v1'"):
         probe(EnvSource.of("Pendulm-v1"))
