@@ -65,14 +65,14 @@ export class Chart {
     const axis = X_KINDS[kind];
     const first = Math.min(0, ...series.map(({ x }) => x[0])), last = Math.max(...series.map(({ x }) => x[x.length - 1]));
     const [low, high] = this.levels(series, limits);
-    const rows = this.ticks(low, high, Math.max(2, Math.round((this.height - TOP - BOTTOM) / 34)));
+    const rows = this.ticks(low, high, Math.max(2, Math.round((this.height - TOP - BOTTOM) / 30)));
     const names = rows.map((value) => this.axis(value));
     const left = Math.max(...names.map((name) => name.length)) * LETTER + 10;
     const inner = { width: Math.max(10, this.width - left - RIGHT), height: this.height - TOP - BOTTOM };
     const xOf = (value) => left + ((value - first) / (last - first || 1)) * inner.width;
     const yOf = (value) => TOP + (1 - (value - low) / (high - low || 1)) * inner.height;
     this.places = { xOf, yOf, left, inner, first, last };
-    const columns = axis.ticks(first, last, Math.max(2, Math.floor(inner.width / 78)));
+    const columns = axis.ticks(first, last, Math.max(2, Math.floor(inner.width / 66)));
     const step = columns.length > 1 ? columns[1] - columns[0] : last;
     setAttribute(this.plot, "viewBox", `0 0 ${this.width} ${this.height}`);
     this.cursor = svg("g", { class: "cursor", visibility: "hidden" });

@@ -6,10 +6,12 @@ import { h, Keyed, setAttribute, setText } from "./dom.js";
 import { ago, bytes, clock, level, milliseconds, percent, plain, score, short, UNKNOWN, whole } from "./format.js";
 import { Badge, card, Choice, LIVE } from "./parts.js";
 import { Picture } from "./picture.js";
-import { byteTicks } from "./scale.js";
+import { byteTicks, wholeTicks } from "./scale.js";
 import { Columns, known } from "./series.js";
 
 const EVERY_MS = 1000, EVENTS_SHOWN = 400;
+const TICKS = new Map([[bytes, byteTicks], [whole, wholeTicks]]);
+const PEAKS = ["cpu_pct", "rss_bytes", "gpu_pct", "gpu_bytes"];
 const ROLE_MOODS = { ok: "good", starting: "busy", restarting: "warn", silent: "warn", parked: "over", stopping: "busy", ended: "over", dead: "bad" };
 const EVENT_MOODS = { warning: "warn", restart: "warn", trouble: "warn", failure: "bad", error: "bad", checkpoint: "good", recovery: "good" };
 
@@ -120,9 +122,15 @@ export class RunView {
       limits: [{ name: "target", value: config.until_return ?? NaN }],
     });
     const steady = this.found?.run.steady ?? {};
+    const over = !LIVE.includes(this.found?.run.state);
+    const now = (name) => { // the last second of a run that is over says little
+      if (over && name in steady) return this.charts[name].format(steady[name]);
+      if (over && PEAKS.includes(name)) return `peak ${this.charts[name].format(this.metrics.max(name))}`;
+      return this.charts[name].format(this.metrics.last(name));
+    };
     const one = (name, options = {}) => this.charts[name].draw({
       kind, series: [{ name: this.charts[name].title, color: options.color ?? 0, ...known(points, kind, name) }],
-      limits: options.limits ?? [], now: this.charts[name].format(steady[name] ?? this.metrics.last(name)),
+      limits: options.limits ?? [], now: now(name),
     });
     const fastest = (name) => [{ name: "fastest so far", value: this.metrics.max(name) ?? NaN }];
     one("sample_hz", { limits: fastest("sample_hz") });
@@ -186,7 +194,7 @@ function memoryLimits(config) {
 
 function makeCharts() {
   const small = (title, unit, format, fromZero = true, legend = true) => new Chart({
-    title, unit, format, fromZero, height: 150, legend, ticks: format === bytes ? byteTicks : undefined,
+    title, unit, format, fromZero, height: 150, legend, ticks: TICKS.get(format),
   });
   return {
     return: new Chart({ title: "Mean return", unit: "of an episode", format: score, axis: level, height: 300 }),

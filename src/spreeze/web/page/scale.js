@@ -4,15 +4,18 @@ import { short } from "./format.js";
 
 const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 
-/** Steps of 1, 2 or 5 times a power of ten. */
+/** Steps of 1, 2, 2.5 or 5 times a power of ten. */
 export function ticks(low, high, most) {
   const rough = (high - low) / Math.max(1, most);
   if (!(rough > 0) || !Number.isFinite(rough)) return [low];
   const power = 10 ** Math.floor(Math.log10(rough));
-  return between(low, high, [1, 2, 5, 10].map((n) => n * power).find((step) => step >= rough * 0.999));
+  return between(low, high, [1, 2, 2.5, 5, 10].map((n) => n * power).find((step) => step >= rough * 0.999));
 }
 
-/** The same for bytes: steps of 1, 2 or 5 times a power of ten of KiB, MiB or GiB. */
+/** The same for what is counted. */
+export const wholeTicks = (low, high, most) => ticks(low, high, most).filter(Number.isInteger);
+
+/** The same for bytes, in round numbers of KiB, MiB or GiB. */
 export function byteTicks(low, high, most) {
   const unit = [2 ** 40, 2 ** 30, 2 ** 20, 2 ** 10, 1].find((size) => high - low >= size) ?? 1;
   return ticks(low / unit, high / unit, most).map((value) => value * unit);
@@ -27,7 +30,7 @@ export function timeTicks(low, high, most) {
 
 function between(low, high, step) {
   const found = [];
-  for (let n = Math.ceil(low / step - 1e-9); n * step <= high + step * 1e-9 && found.length < 100; n++) found.push(n * step);
+  for (let n = Math.ceil(low / step - 1e-9); n * step <= high + step * 1e-9 && found.length < 100; n++) found.push(n * step + 0); // no minus zero
   return found;
 }
 
