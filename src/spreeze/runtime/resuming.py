@@ -22,6 +22,8 @@ from spreeze.runtime.history import cut_back, last_wall_s
 from spreeze.spec import EnvSpec
 from spreeze.weights.policy_file import POLICY_FILE, load_policy
 
+COUNTERS = {"updates", "update_frames", "env_steps", "weights_version", "sampler_lives"}
+
 
 @dataclass(frozen=True)
 class Resumption:
@@ -59,6 +61,10 @@ def find_resumption(run_dir: Path, settings: Mapping[str, Any]) -> Resumption:
         checkpoint, damages = find_checkpoint(run_dir)
     except CheckpointError as error:
         raise ConfigError(f"{error}; start anew with: spreeze train ENV --config {path}") from None
+    if missing := COUNTERS - checkpoint.counters.keys():
+        raise ConfigError(
+            f"{checkpoint.path}: not a checkpoint of a run, its counters lack {', '.join(sorted(missing))}"
+        )
     document = read_document(path, "the config.json of a run")
     config = RunConfig.of({**_settings_of(path, document), **settings})
     resumes = document.get("resumes", 0)

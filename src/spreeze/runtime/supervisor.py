@@ -313,14 +313,9 @@ class _Supervisor:
         if lost is None:
             return None
         role, trouble = lost
-        again = (
-            f"; 'spreeze resume {self._run_dir}' goes on from checkpoint {newest}" if (newest := self._saved()) else ""
-        )
+        newest = next_number(self._run_dir) - 1
+        again = f"; 'spreeze resume {self._run_dir}' goes on from checkpoint {newest}" if newest else ""
         return End("failed", f"{role} {trouble}{last_words(self._run_dir, role)}{again}", 1)
-
-    def _saved(self) -> int:
-        """Number of the newest checkpoint; 0: there is none."""
-        return next_number(self._run_dir) - 1
 
     def _broken(self, error: Exception) -> End:
         """A fault of the supervisor itself, for example no process could be started."""
