@@ -1,45 +1,87 @@
-"""What the live picture costs the training: `spreeze bench run` with and without a visualizer, in turn.
+"""What the live picture costs the training.
 
-    python benchmarks/what_a_picture_costs.py HalfCheetah-v5 [PAIRS] [flags of train]     a minute and more a pair
-    python benchmarks/what_a_picture_costs.py --picture HalfCheetah-v5                    CPU time of a picture
+    python benchmarks/what_a_picture_costs.py HalfCheetah-v5 [flags of train]    about two minutes
+    python benchmarks/what_a_picture_costs.py --picture HalfCheetah-v5           CPU time of a picture
 
-Without and with follow each other, so that what else changes on the machine meets both; the ratio is of a pair, and the
-medians are over the pairs. Further flags go to both runs, for example `--seconds 60 --samplers 1`.
+The first trains once with `--visualize web` and stops (SIGSTOP) its visualizer every other few seconds: with and
+without follow each other within one run, so that what else changes on the machine, and in the policy, meets both. A
+ratio is of two blocks beside each other; the medians are over the pairs.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 FIGURES = ("sample_hz", "update_hz")
-PAIRS = 5
+WARM_UP_S, BLOCK_S, PAIRS = 8.0, 5.0, 10
+SECONDS = 600  # the run ends when everything is measured
 PICTURES = 50
 
 
-def bench_run(env_id: str, visualize: str, flags: list[str]) -> dict[str, Any]:
-    command = [sys.executable, "-m", "spreeze", "bench", "run", env_id, "--visualize", visualize, *flags, "--json"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout)["rows"][0]
+class Training:
+    def __init__(self, run_dir: Path, env_id: str, flags: list[str]) -> None:
+        self._run_dir = run_dir
+        command = [sys.executable, "-m", "spreeze", "train", env_id, "--visualize", "web", "--quiet"]
+        self._process = subprocess.Popen([*command, "--seconds", str(SECONDS), "--run-dir", str(run_dir), *flags])
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        path = self._run_dir / name
+        return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]] if path.exists() else []
+
+    def wait_until_it_draws_and_learns(self) -> None:
+        while not (self.picture().get("frame") and (self.lines("metrics.jsonl") or [{}])[-1].get("updates")):
+            if self._process.poll() is not None:
+                sys.exit("the run ended before it was measured")
+            time.sleep(0.2)
+        time.sleep(WARM_UP_S)
+
+    def picture(self) -> dict[str, Any]:
+        path = self._run_dir / "live" / "state.json"
+        return json.loads(path.read_bytes()) if path.exists() else {}
+
+    def block(self, drawing: bool) -> dict[str, float]:
+        """Mean rates of some seconds."""
+        pids = [event["pid"] for event in self.lines("events.jsonl") if event.get("role") == "visualizer"]
+        os.kill(pids[-1], signal.SIGCONT if drawing else signal.SIGSTOP)
+        time.sleep(1.5)  # the line of figures that is being counted still mixes both
+        before = len(self.lines("metrics.jsonl"))
+        time.sleep(BLOCK_S)
+        lines = self.lines("metrics.jsonl")[before:]
+        return {figure: statistics.fmean(line[figure] for line in lines) for figure in FIGURES}
+
+    def end(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait()
 
 
-def compare(env_id: str, pairs: int, flags: list[str]) -> None:
+def compare(env_id: str, flags: list[str]) -> None:
     ratios: dict[str, list[float]] = {figure: [] for figure in FIGURES}
-    for pair in range(pairs):
-        order = ("off", "web") if pair % 2 == 0 else ("web", "off")
-        rows = {visualize: bench_run(env_id, visualize, flags) for visualize in order}
-        for figure in FIGURES:
-            without, with_picture = rows["off"][figure], rows["web"][figure]
-            ratios[figure].append(with_picture / without)
-            print(f"pair {pair + 1}  {figure:<10} without {without:12,.1f}   with {with_picture:12,.1f}   "
-                  f"ratio {ratios[figure][-1]:.3f}", flush=True)  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        training = Training(Path(folder) / "run", env_id, flags)
+        training.wait_until_it_draws_and_learns()
+        for pair in range(PAIRS):
+            order = (False, True) if pair % 2 == 0 else (True, False)
+            rates = {drawing: training.block(drawing) for drawing in order}
+            for figure in FIGURES:
+                without, drawn = rates[False][figure], rates[True][figure]
+                ratios[figure].append(drawn / without)
+                print(f"pair {pair + 1:2}  {figure:<10} without {without:12,.1f}   with {drawn:12,.1f}   "
+                      f"ratio {ratios[figure][-1]:.3f}", flush=True)  # fmt: skip
+        state = training.picture()
+        training.end()
     for figure, values in ratios.items():
         print(f"{figure:<10} with / without: median {statistics.median(values):.3f}, "
               f"{min(values):.3f} to {max(values):.3f} over {len(values)} pairs")  # fmt: skip
+    print(f"pictures a second {state['frames_hz']}, speed {state['speed']}, {state['width']} x {state['height']}")
 
 
 def picture(env_id: str) -> None:
@@ -72,8 +114,7 @@ def main(words: list[str]) -> None:
     if words[:1] == ["--picture"] and len(words) == 2:
         picture(words[1])
     elif words and not words[0].startswith("-"):
-        pairs = int(words[1]) if words[1:2] and words[1].isdigit() else PAIRS
-        compare(words[0], pairs, words[2:] if words[1:2] and words[1].isdigit() else words[1:])
+        compare(words[0], words[1:])
     else:
         sys.exit(__doc__)
 

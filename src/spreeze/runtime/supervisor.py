@@ -45,12 +45,6 @@ from spreeze.tuning.hardware import Machine, find_machine
 from spreeze.watching.outlets import OFF, WEB, check_outlet
 from spreeze.weights.policy_file import LIVE_POLICY_SPEC
 
-_WHERE_TO_LOOK = {
-    "web": "the policy is drawn as it learns: 'spreeze dashboard' shows it",
-    "window": "the policy is drawn as it learns, in a window",
-    "video": "a clip of the policy comes into the run's folder video/ now and then",
-}
-
 
 @dataclass
 class Result:
@@ -241,7 +235,6 @@ class _Supervisor:
         if self._config.visualize != OFF:
             self._board.section("supervisor").set("picture", int(self._config.visualize == WEB))
             self._start_visualizer()
-            self._event("picture", _WHERE_TO_LOOK[self._config.visualize])
         self._guardian.start()
         for name, choice in self._resolved.auto.items():
             self._event("choice", f"{name} {choice.value}: {choice.reason}", setting=name, value=choice.value)

@@ -7,6 +7,7 @@ the best policy until it is told to stop. It shows a window, or writes the live 
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from spreeze.run_folder import CONFIG_FILE, find_run, lives
 from spreeze.spec import EnvSpec
 from spreeze.watching.drawing import DrawnEnv, has_screen, prepare_drawing
 from spreeze.watching.following import BestFollower, FollowedPolicy
-from spreeze.watching.live import drawn_by
+from spreeze.watching.live import FRAME, drawn_by
 from spreeze.watching.niceness import lower_priority
 from spreeze.watching.outlets import WEB, WINDOW, LiveOutlet, Outlet, WindowOutlet, check_outlet
 from spreeze.watching.playing import Player
@@ -141,7 +142,11 @@ def _where(run_dir: Path, how: str, live: bool) -> str:
     what = "the policy as it learns" if live else "the best policy of a run that is over"
     if how == WINDOW:
         return f"{what}, in a window; close it or press Ctrl-C to stop"
-    return f"{what}, as {run_dir / 'live' / 'frame.jpg'}: 'spreeze dashboard' shows it; Ctrl-C stops"
+    return f"{what}, as {run_dir / FRAME}; see it with: spreeze dashboard {_folder(run_dir)}; Ctrl-C stops"
+
+
+def _folder(run_dir: Path) -> str:
+    return shlex.quote(str(run_dir.parent))
 
 
 def _wait_for_turn(run_dir: Path, outlet: Outlet, watched: Watched, say: Callable[[str], None]) -> None:
@@ -150,6 +155,6 @@ def _wait_for_turn(run_dir: Path, outlet: Outlet, watched: Watched, say: Callabl
     who = (
         "the run itself" if drawer.get("started_by") == "run" else f"another process ({drawer.get('pid', 'starting')})"
     )
-    say(f"{who} draws the live picture already: see it with 'spreeze dashboard'; this command waits until it stops")
+    say(f"{who} draws the live picture already; see it with: spreeze dashboard {_folder(run_dir)}; waiting for my turn")
     while not outlet.open() and not watched.ended():
         time.sleep(_NAP_S)
