@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from spreeze.envs.episodes import run_episodes
 from spreeze.envs.kept import find_source
-from spreeze.envs.registry import spec_of
-from spreeze.envs.source import EnvSource, make_env
-from spreeze.errors import WeightsError
+from spreeze.envs.source import make_env
 from spreeze.run_folder import find_run
 from spreeze.watching.drawing import DrawnEnv, prepare_drawing
 from spreeze.watching.film import Film, check_film
-from spreeze.weights.policy_file import Policy, load_policy
-
-if TYPE_CHECKING:
-    import gymnasium
+from spreeze.watching.following import check_fits
+from spreeze.weights.policy_file import load_policy
 
 AT_ONCE = 64  # environments side by side; more only cost memory
 
@@ -29,7 +25,7 @@ def evaluate_run(run: str, episodes: int, seed: int, trust: bool = False) -> dic
     run_dir = find_run(run)
     policy, source = load_policy(run_dir), find_source(run_dir, trust)
     envs = [make_env(source) for _ in range(min(episodes, AT_ONCE))]
-    _check_fits(policy, envs[0], source)
+    check_fits(policy.spec, envs[0], source.env_id)
     returns, lengths = np.zeros(0), np.zeros(0)
     for first in range(0, episodes, AT_ONCE):
         seeds = range(seed + first, seed + min(first + AT_ONCE, episodes))
@@ -60,7 +56,7 @@ def record_run(run: str, out: str | None, episodes: int, seed: int, trust: bool 
     prepare_drawing()
     env = DrawnEnv(source)
     try:
-        _check_fits(policy, env.env, source)
+        check_fits(policy.spec, env.env, source.env_id)
         film = Film(path, env.step_s)
         try:
             filmed = _Filmed(env, film)
@@ -71,15 +67,6 @@ def record_run(run: str, out: str | None, episodes: int, seed: int, trust: bool 
             film.drop()  # nothing, once it is finished
     finally:
         env.close()
-
-
-def _check_fits(policy: Policy, env: gymnasium.Env, source: EnvSource) -> None:
-    spec = spec_of(env, source.env_id)
-    if (spec.obs_size, spec.action_size) != (policy.spec.obs_size, policy.spec.action_size):
-        raise WeightsError(
-            f"the policy takes {policy.spec.obs_size} numbers and gives {policy.spec.action_size}; {source.env_id} has "
-            f"{spec.obs_size} and {spec.action_size}: they are not of one run"
-        )
 
 
 class _Filmed:

@@ -75,6 +75,7 @@ class Clips:
             film.drop()
 
     def _open(self) -> None:
+        self._folder.mkdir(exist_ok=True)  # and not the run's folder, should that be away
         self._film = Film(self._folder / f"{UNFINISHED}.mp4", self._step_s, HZ)
 
     def _try(self, write: Callable[[], object]) -> None:

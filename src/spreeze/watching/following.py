@@ -5,18 +5,33 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spreeze.board import Section
 from spreeze.envs.bounds import Bounds
+from spreeze.envs.registry import spec_of
 from spreeze.errors import ConfigError, WeightsError
 from spreeze.spec import EnvSpec
 from spreeze.weights.link import Follower, WeightsStamp
 from spreeze.weights.numpy_policy import NumpyPolicy, PolicySpec
 from spreeze.weights.policy_file import POLICY_FILE, load_policy
 from spreeze.weights.refresh import Refresher
+
+if TYPE_CHECKING:
+    import gymnasium
+
+
+def check_fits(policy: PolicySpec, env: gymnasium.Env, env_id: str) -> EnvSpec:
+    """-> what the environment is. Raises WeightsError where the policy is of another one."""
+    spec = spec_of(env, env_id)
+    if (spec.obs_size, spec.action_size) != (policy.obs_size, policy.action_size):
+        raise WeightsError(
+            f"the policy takes {policy.obs_size} numbers and gives {policy.action_size}; {env_id} has "
+            f"{spec.obs_size} and {spec.action_size}: they are not of one run"
+        )
+    return spec
 
 
 class FollowedPolicy:

@@ -94,7 +94,9 @@ class LiveOutlet:
         folder = (self._run_dir / FRAME).parent
         try:
             folder.mkdir(exist_ok=True)
-            lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            if folder.is_symlink():
+                raise OSError(f"{folder} is a link; a picture is written into the run's own folder")
+            lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         except OSError as error:
             self._warn_once(f"the live picture cannot be written: {error}")
             return False

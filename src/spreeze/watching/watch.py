@@ -11,18 +11,19 @@ import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from spreeze.documents import read_document
 from spreeze.envs.kept import find_source
 from spreeze.errors import ConfigError, SpreezeError
 from spreeze.run_folder import CONFIG_FILE, find_run, lives
-from spreeze.spec import EnvSpec
 from spreeze.watching.drawing import DrawnEnv, has_screen, prepare_drawing
-from spreeze.watching.following import BestFollower, FollowedPolicy
+from spreeze.watching.following import BestFollower, FollowedPolicy, check_fits
 from spreeze.watching.live import FRAME, drawn_by
 from spreeze.watching.niceness import lower_priority
 from spreeze.watching.outlets import WEB, WINDOW, LiveOutlet, Outlet, WindowOutlet, check_outlet
 from spreeze.watching.playing import Player
+from spreeze.weights.link import Follower, WeightsStamp
 from spreeze.weights.numpy_policy import PolicySpec
 from spreeze.weights.policy_file import LIVE_POLICY_SPEC, load_policy
 from spreeze.weights.ssd import SsdFollower
@@ -65,9 +66,10 @@ def watch_run(run: str, how: str | None, trust: bool, say: Callable[[str], None]
     how = how or choose_outlet()
     check_outlet(how)
     source = find_source(run_dir, trust)
-    policy = _followed(run_dir, watched.was_live, say)
+    follower, spec, describe = _followed(run_dir, watched.was_live, say)
     prepare_drawing()
     env = DrawnEnv(source, light=True)
+    policy = FollowedPolicy(follower, spec, check_fits(spec, env.env, source.env_id), describe)
     outlet: Outlet = WindowOutlet() if how == WINDOW else LiveOutlet(run_dir, "watch", say)
     player = Player(env, source.env_id, policy, lambda: [outlet], on_picture=_Once(lower_priority))
 
@@ -115,27 +117,28 @@ class _Once:
             self._call = None
 
 
-def _followed(run_dir: Path, live: bool, say: Callable[[str], None]) -> FollowedPolicy:
+def _followed(
+    run_dir: Path, live: bool, say: Callable[[str], None]
+) -> tuple[Follower, PolicySpec, Callable[[WeightsStamp], dict[str, Any]] | None]:
+    """What is followed, what it is a vector of, and how it describes itself."""
     on_disk = read_document(run_dir / CONFIG_FILE, "the config.json of a run").get("weights") != "memory"
     if live and on_disk:
-        policy, env = _live_spec(run_dir)
-        return FollowedPolicy(SsdFollower(run_dir), policy, env)
+        return SsdFollower(run_dir), _live_spec(run_dir), None
     if live:
         say("this run keeps its live weights in memory: shown is the best policy so far")
-    best, kept = BestFollower(run_dir), load_policy(run_dir)
-    return FollowedPolicy(best, kept.spec, kept.env, best.describe)
+    best = BestFollower(run_dir)
+    return best, load_policy(run_dir).spec, best.describe
 
 
-def _live_spec(run_dir: Path) -> tuple[PolicySpec, EnvSpec]:
+def _live_spec(run_dir: Path) -> PolicySpec:
     path = run_dir / LIVE_POLICY_SPEC
     deadline = time.monotonic() + _SPEC_WITHIN_S
     while not path.is_file() and time.monotonic() < deadline:
         time.sleep(_NAP_S)
-    found = read_document(path, "the description of a run's live weights")
-    try:
-        return PolicySpec.from_json(found["policy"]), EnvSpec.from_json(found["env"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"{path}: not the description of a run's live weights ({error})") from None
+    policy = read_document(path, "the description of a run's live weights").get("policy")
+    if not isinstance(policy, dict):
+        raise ConfigError(f"{path}: not the description of a run's live weights (no 'policy')")
+    return PolicySpec.from_json(policy)
 
 
 def _where(run_dir: Path, how: str, live: bool) -> str:
