@@ -63,7 +63,6 @@ class Readings:
             cores_busy=busy,
             cores_of_others=None if busy is None else max(0.0, busy - own / span_s),
             ring_full=(now.ring_full_ns - before.ring_full_ns) / 1e9 / span_s / samplers,
-            staleness=self._board.section("learner").get_float("staleness_updates_p50"),
         )
 
     def _read(self) -> _Totals:

@@ -82,8 +82,6 @@ class Window(NamedTuple):
     cores_busy: float | None = None  # with work of normal priority, this run's and others'; None: not known
     cores_of_others: float | None = None
     ring_full: float = 0.0  # share of the active samplers' time
-    gpu_pct: float | None = None
-    staleness: float | None = None  # updates
 
     def score(self) -> float:
         """Updates a second, where each waits for its fresh rows."""
@@ -153,17 +151,23 @@ def search(space: Space, start: Setting, known: str | None = None) -> Steps:
     """`known`: why `start` needs no search."""
     if known is not None:
         yield Move(start, FOUND, f"{start}: {known}")
-        yield from _watch(space, start)
+        yield from _watch(space, start, start)
     found = Found(start, (yield try_out(start, "what it starts with")), "")
     reasons = []
     if space.batch_fixed is None:
         found = yield from _seek_batch_size(space, found)
         reasons.append(found.reason)
+    alone = found.setting  # what is right when no other program works
     if space.samplers_fixed is None:
-        found = yield from _seek_samplers(space, found)
+        beside = _count_beside(space, alone, found.measured.cores_of_others or 0.0)
+        if beside < alone.samplers:
+            found = Found(replace(alone, samplers=beside), found.measured, _others_words(space, found.measured))
+        else:
+            found = yield from _seek_samplers(space, found)
+            alone = found.setting
         reasons.append(found.reason)
     yield Move(found.setting, FOUND, f"{found.setting}: {'; '.join(reasons)}; {found.measured.words()}")
-    yield from _watch(space, found.setting)
+    yield from _watch(space, alone, found.setting)
 
 
 def try_out(setting: Setting, reason: str) -> Move:
@@ -244,8 +248,9 @@ def _busy_words(space: Space, window: Window) -> str:
     return f"{window.cores_busy:.1f} of {space.cores} cores are busy"
 
 
-def _watch(space: Space, found: Setting) -> Steps:
-    at, usual = found, None
+def _watch(space: Space, alone: Setting, at: Setting) -> Steps:
+    """`alone`: what is right when no other program works; `at`: what is in force."""
+    usual: float | None = None
     recent: deque[Window] = deque(maxlen=_SUSTAINED)
     quiet, since = _QUIET_AT_FIRST, 0
     while True:
@@ -257,21 +262,21 @@ def _watch(space: Space, found: Setting) -> Steps:
         if len(recent) < _SUSTAINED or since < quiet:
             continue
         here = middle(recent)
-        count = _count_beside_others(space, found, at, recent)
+        count = _agreed_count(space, alone, at, recent)
         if count is None:
             continue  # others have just come or gone
         if count != at.samplers:
             at = replace(at, samplers=count)
-            reason = f"other programs have {here.cores_of_others:.1f} of {space.cores} cores"
+            reason = _others_words(space, here)
         elif usual is None:
             usual = here.score()
             continue
-        elif here.score() < _FELL * usual or (here.score() > _ROSE * usual and at.samplers < found.samplers):
+        elif here.score() < _FELL * usual or (here.score() > _ROSE * usual and at.samplers < alone.samplers):
             before = at
             at, here, why = yield from _seek_samplers(space, Found(at, here, ""))
-            if at.samplers > found.samplers:
-                found = at
-            reason = f"usual were {usual:,.0f}, now {here.words()}; {why}"
+            if at.samplers > alone.samplers:
+                alone = at
+            reason = f"{usual:,.0f} updates/s with their rows were usual, now {here.words()}; {why}"
             if at == before:
                 reason = f"nothing is better: {reason}"
         else:
@@ -282,16 +287,24 @@ def _watch(space: Space, found: Setting) -> Steps:
         recent.clear()
 
 
-def _count_beside_others(space: Space, found: Setting, at: Setting, recent: Iterable[Window]) -> int | None:
+def _agreed_count(space: Space, alone: Setting, at: Setting, recent: Iterable[Window]) -> int | None:
     """Samplers that other programs leave a core to; None while the windows do not agree whether that is more, fewer or
     as many as now."""
     others = [window.cores_of_others for window in recent]
-    known = [max(1, min(found.samplers, space.samplers - round(cores))) for cores in others if cores is not None]
-    if len(known) < len(others):
+    counts = [_count_beside(space, alone, cores) for cores in others if cores is not None]
+    if len(counts) < len(others):
         return at.samplers
-    fewest, most = min(known), max(known)
+    fewest, most = min(counts), max(counts)
     if most < at.samplers:
         return most
     if fewest > at.samplers:
         return fewest
     return at.samplers if fewest == most else None
+
+
+def _count_beside(space: Space, alone: Setting, cores_of_others: float) -> int:
+    return max(1, min(alone.samplers, space.samplers - round(cores_of_others)))
+
+
+def _others_words(space: Space, window: Window) -> str:
+    return f"other programs have {window.cores_of_others:.1f} of {space.cores} cores"

@@ -19,7 +19,6 @@ def test_a_window_by_hand() -> None:
     learner = board.section("learner")
     learner.set("updates", 100)
     learner.set("env_steps", 1_000)
-    learner.set_float("staleness_updates_p50", 7.0)
     readings = Readings(board, list, blind=True, clock=lambda: now[0])
     readings.begin()
     now[0] = 12.0
@@ -27,7 +26,7 @@ def test_a_window_by_hand() -> None:
     learner.set("env_steps", 1_600)
     board.section("sampler-0").set("ring_full_ns", 1_000_000_000)
     window = readings.end()
-    assert (window.update_hz, window.sample_hz, window.staleness) == (25.0, 300.0, 7.0)
+    assert (window.update_hz, window.sample_hz) == (25.0, 300.0)
     assert window.ring_full == 0.25  # 1 s of 2 samplers in 2 s
     assert window.cores_busy is window.cores_of_others is None
 
