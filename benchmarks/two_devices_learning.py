@@ -26,6 +26,7 @@ from spreeze.learner.graphs import EagerUpdates
 from spreeze.learner.paired_replay import PairedReplay
 from spreeze.learner.places import CpuPlace
 from spreeze.learner.split import SplitUpdates
+from spreeze.observation_norm import FoldedPolicy
 from spreeze.replay import Replay
 from spreeze.spec import Layout
 from spreeze.weights.numpy_policy import NumpyPolicy
@@ -38,31 +39,36 @@ TORQUE = 2.0  # Pendulum's actions for the policy's from -1 to 1
 
 
 class Learner:
-    def __init__(self, mode: str, seed: int) -> None:
+    def __init__(self, mode: str, seed: int, config: RunConfig) -> None:
         critics = None if mode == "one" else "cpu"
-        self.algorithm: Any = make_algorithm("sac", 3, 1, CONFIG, seed=seed, critic_device=critics)
+        self.algorithm: Any = make_algorithm("sac", 3, 1, config, seed=seed, critic_device=critics)
         self.policy = NumpyPolicy(self.algorithm.policy_spec, batch=ENVS, seed=seed)
         self.replay: Any
         self.updates: Any
         self.close: Callable[[], None] = lambda: None
+        seen = {"normalize": config.observation_norm == "on", "reward_scale": config.reward_scale}
         if mode == "one":
-            self.replay = Replay(LAYOUT, REPLAY_SIZE, seed=seed)
+            self.replay = Replay(LAYOUT, REPLAY_SIZE, seed=seed, **seen)
             self.updates = EagerUpdates(self.algorithm, self.replay, BATCH_SIZE)
         else:
-            self.replay = PairedReplay(LAYOUT, REPLAY_SIZE, "cpu", "cpu", seed)
+            self.replay = PairedReplay(LAYOUT, REPLAY_SIZE, "cpu", "cpu", seed, **seen)
             places = CpuPlace("actor"), CpuPlace("critics")
             self.updates = SplitUpdates(self.algorithm, self.replay, BATCH_SIZE, *places, pipelined=mode == "pipelined")
             self.close = self.updates.close
+        norm = self.replay.norm
+        self.folded = norm and FoldedPolicy(self.algorithm.policy_flat(), self.algorithm.policy_spec, norm)
 
     def update(self) -> None:
         done = 0
         while done < UPDATES:
             done += self.updates.run(UPDATES - done)
-        self.policy.flat[:] = self.algorithm.policy_flat().numpy()
+        if self.folded is not None:
+            self.folded.renew()
+        self.policy.flat[:] = (self.folded.flat if self.folded is not None else self.algorithm.policy_flat()).numpy()
 
 
-def train(mode: str, seed: int, steps: int) -> float:
-    learner, chance = Learner(mode, seed), np.random.default_rng(seed)
+def train(mode: str, seed: int, steps: int, config: RunConfig = CONFIG) -> float:
+    learner, chance = Learner(mode, seed, config), np.random.default_rng(seed)
     envs = [gymnasium.make("Pendulum-v1") for _ in range(ENVS)]
     seen = [env.reset(seed=seed * 100 + index)[0] for index, env in enumerate(envs)]
     for step in range(0, steps, ENVS):
@@ -90,15 +96,20 @@ def episode(env: gymnasium.Env, policy: NumpyPolicy, seed: int) -> float:
     return total
 
 
+def prepare() -> None:
+    """As a run's learner prepares its process."""
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    flush_denormals()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--modes", default="one,exact,pipelined")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--steps", type=int, default=15_000)
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    keep_freed_memory()
-    flush_denormals()
+    prepare()
     seeds = [int(seed) for seed in options.seeds.split(",")]
     print("| mode | " + " | ".join(f"seed {seed}" for seed in seeds) + " | mean |")
     print("|---" * (len(seeds) + 2) + "|")

@@ -260,6 +260,10 @@ class RunConfig:
     # the algorithm
     hidden: tuple[int, ...] = setting((256, 256), sizes, "widths of the hidden layers, for example 256,256")
     critic_norm: str = setting("none", one_of("none", "layer"), "layer: normalize the hidden layers of the critics")
+    observation_norm: str = setting(
+        "off", one_of("off", "on"), "on: networks see observations of mean 0 and deviation 1, over all rows so far"
+    )
+    reward_scale: float = setting(1.0, positive(), "factor on the rewards that critics learn from; returns are as ever")
     gamma: float = setting(0.99, real(0.0, 1.0), "discount")
     tau: float = setting(0.005, positive(1.0), "share of the new weights that a target network takes per update")
     lr: float = setting(1e-3, positive(), "learning rate of actor, critics and temperature")

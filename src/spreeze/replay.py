@@ -19,6 +19,7 @@ from torch import Tensor
 from spreeze.draws import CountedNumbers, restore
 from spreeze.errors import SpreezeError
 from spreeze.gather import find_gather
+from spreeze.observation_norm import ObservationNorm
 from spreeze.spec import Batch, Layout
 
 _MANY = 2**62  # modulo any size that fits into memory this is uniform to better than 1e-9
@@ -36,7 +37,10 @@ class Side(NamedTuple):
 
 
 class Replay:
-    """`counted`: the same seed draws the same rows on every kind of device. `rows`: memory that there is already."""
+    """`counted`: the same seed draws the same rows on every kind of device. `rows`: memory that there is already.
+
+    What is drawn has its observations normalized, if `normalize`, and its rewards multiplied by `reward_scale`; what is
+    kept stays as it came."""
 
     def __init__(
         self,
@@ -46,6 +50,8 @@ class Replay:
         seed: int = 0,
         counted: bool = False,
         rows: Tensor | None = None,
+        normalize: bool = False,
+        reward_scale: float = 1.0,
     ) -> None:
         self.layout = layout
         self.capacity = capacity
@@ -58,6 +64,8 @@ class Replay:
         self._first = 0  # number of the first row that was extended
         # the same size where a captured graph can read it
         self.device_size = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.norm = ObservationNorm(layout, self.device) if normalize else None
+        self._reward_scale = reward_scale
         self._drawn: dict[int, tuple[Tensor, Tensor, Batch]] = {}
         self._gather_rows = find_gather(self.device)
 
@@ -69,6 +77,8 @@ class Replay:
         """Append rows (n, row_size), from this device or the CPU; the oldest make room."""
         if rows.dim() != 2 or rows.shape[1] != self.layout.row_size:
             raise ReplayError(f"rows of shape {tuple(rows.shape)} were got, expected (n, {self.layout.row_size})")
+        if self.norm is not None:
+            self.norm.update(rows)
         self.total += max(0, len(rows) - self.capacity)  # these would be overwritten by the rest at once
         rows = rows[-self.capacity :]
         start = self.total % self.capacity
@@ -96,6 +106,13 @@ class Replay:
         else:
             index.random_(0, self.size, generator=self.generator)
             torch.index_select(self.rows, 0, index, out=drawn)
+        return self._finished(batch)
+
+    def _finished(self, batch: Batch) -> Batch:
+        if self.norm is not None:
+            self.norm.apply(batch)
+        if self._reward_scale != 1.0 and batch.reward is not None:
+            batch.reward.mul_(self._reward_scale)
         return batch
 
     def last_drawn(self, count: int) -> Batch | None:
@@ -133,8 +150,10 @@ class Replay:
             self.extend(piece)
 
     def draws(self) -> dict[str, Tensor]:
-        """Where the random draws stand."""
-        return {"draws": self.generator.get_state()}
+        """Where the random draws stand, and by what statistics observations are normalized."""
+        return {"draws": self.generator.get_state(), **({} if self.norm is None else self.norm.state())}
 
     def load_draws(self, saved: Mapping[str, Tensor]) -> None:
         restore(self.generator, saved["draws"])
+        if self.norm is not None:
+            self.norm.load(saved)

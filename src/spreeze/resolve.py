@@ -143,6 +143,11 @@ def resolve(config: RunConfig, spec: EnvSpec, machine: Machine, backend: Choice)
             "--experience pool: updates draw from the memory that samplers write, which only one CPU place can do; "
             f"here they are computed on {device if not two else 'two devices'}. Use --experience ring or --device cpu"
         )
+    if config.experience == "pool" and config.observation_norm == "on":
+        raise ConfigError(
+            "--observation-norm on: the learner counts every row as it comes in, and with --experience pool none comes "
+            "by; use --experience ring, or leave --observation-norm out"
+        )
     env_backend = settle("env_backend", backend)
     if config.deterministic and config.experience != "ring":
         raise ConfigError(f"--deterministic needs --experience ring: {config.experience} keeps no order")

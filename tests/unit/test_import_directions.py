@@ -12,8 +12,8 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "src" / "spreeze"
 
 BOTTOM = {
-    "documents", "draws", "spec", "memory", "errors", "board", "config", "cpu", "gather", "gather_kernel", "requests",
-    "run_folder", "tables",
+    "documents", "draws", "spec", "memory", "errors", "board", "config", "cpu", "gather", "gather_kernel",
+    "observation_norm", "requests", "run_folder", "tables",
 }  # fmt: skip
 LEAVES = {"algos", "replay", "experience", "weights", "envs", "tuning", "metrics"}
 # A file that says what a policy is, for those who train one, publish one and act with one: bottom, wherever it lies.

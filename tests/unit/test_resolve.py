@@ -94,6 +94,8 @@ def test_a_pool_is_refused_where_updates_cannot_draw_from_it(places: dict) -> No
     with pytest.raises(ConfigError, match=r"--experience pool: .*(two devices|cuda:0)"):
         resolved(machine(gpus=1), experience="pool", **places)
     assert resolved(experience="pool").config.experience == "pool"
+    with pytest.raises(ConfigError, match=r"--observation-norm on: .* --experience pool"):
+        resolved(experience="pool", observation_norm="on")
 
 
 def test_a_gpu_that_torch_cannot_use_is_refused() -> None:

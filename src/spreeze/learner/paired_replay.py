@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor
 
+from spreeze.observation_norm import ObservationNorm
 from spreeze.replay import Replay, Side
 from spreeze.spec import Batch, Layout, ObservationLayout
 
@@ -24,13 +25,22 @@ class PairedReplay:
         actor_device: torch.device | str,
         critic_device: torch.device | str,
         seed: int = 0,
+        normalize: bool = False,
+        reward_scale: float = 1.0,
     ) -> None:
         actor_device, critic_device = torch.device(actor_device), torch.device(critic_device)
         counted = actor_device.type != critic_device.type
         self.layout = layout
         self.observations = ObservationLayout(layout.obs_size, layout.action_size)
-        self.critics = Replay(layout, capacity, critic_device, seed, counted)
-        self.actor = Replay(self.observations, capacity, actor_device, seed, counted)
+        self.critics = Replay(
+            layout, capacity, critic_device, seed, counted, normalize=normalize, reward_scale=reward_scale
+        )
+        self.actor = Replay(self.observations, capacity, actor_device, seed, counted, normalize=normalize)
+
+    @property
+    def norm(self) -> ObservationNorm | None:
+        """The actor's: both sides see the same rows."""
+        return self.actor.norm
 
     @property
     def size(self) -> int:

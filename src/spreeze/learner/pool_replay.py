@@ -17,9 +17,9 @@ from spreeze.spec import Batch, Layout
 class PoolReplay(Replay):
     """Every drawable row of every region is as likely as any other."""
 
-    def __init__(self, layout: Layout, receiver: PoolReceiver, seed: int = 0) -> None:
-        shape = receiver.shape
-        super().__init__(layout, shape.regions * shape.drawable, "cpu", seed, rows=torch.from_numpy(receiver.rows))
+    def __init__(self, layout: Layout, receiver: PoolReceiver, seed: int = 0, reward_scale: float = 1.0) -> None:
+        shape, rows = receiver.shape, torch.from_numpy(receiver.rows)
+        super().__init__(layout, shape.regions * shape.drawable, "cpu", seed, rows=rows, reward_scale=reward_scale)
         self._receiver = receiver
         self._region_rows = shape.region_rows
         self._first_row = torch.arange(shape.regions) * shape.region_rows
@@ -39,7 +39,7 @@ class PoolReplay(Replay):
         number, drawn, batch = self._drawn.get(count) or self._prepare(count)
         number.random_(0, self.size, generator=self.generator)
         torch.index_select(self.rows, 0, self._places(number), out=drawn)
-        return batch
+        return self._finished(batch)
 
     def extend(self, rows: Tensor) -> None:
         raise ReplayError("a pool is filled by its samplers and by nobody else")

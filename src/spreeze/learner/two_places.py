@@ -34,7 +34,10 @@ def make_two_places(layout: Layout, config: RunConfig) -> TwoPlaces:
             config.algo, layout.obs_size, layout.action_size, config, actor, config.seed,
             engine=engine, precision=config.precision, critic_device=critics,
         ),
-        replay=PairedReplay(layout, config.replay_size, actor, critics, config.seed),
+        replay=PairedReplay(
+            layout, config.replay_size, actor, critics, config.seed,
+            normalize=config.observation_norm == "on", reward_scale=config.reward_scale,
+        ),
         actor=make_place("actor", actor, int(config.learner_threads)),
         critics=make_place("critics", critics, int(config.learner_threads)),
         reason=f"the {engine} engine in two places, {config.split_mode}: actor on {actor}, critics on {critics}; "

@@ -33,6 +33,7 @@ from spreeze.learner.restoring import restore
 from spreeze.learner.rounds import Rounds
 from spreeze.learner.saving import Saving
 from spreeze.learner.two_places import make_split_ladder, make_two_places
+from spreeze.observation_norm import FoldedPolicy
 from spreeze.replay import Replay
 from spreeze.roles.job import Job
 from spreeze.roles.links import LearnerLinks
@@ -53,7 +54,9 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
 
     prepare_devices(config)
     layout = layout_of(job.env_spec)
-    pool = PoolReplay(layout, links.rows, config.seed) if isinstance(links.rows, PoolReceiver) else None
+    pool = None
+    if isinstance(links.rows, PoolReceiver):
+        pool = PoolReplay(layout, links.rows, config.seed, config.reward_scale)
     parts = make_parts(layout, config, warn, pool)
     algorithm = parts.algorithm
     report_event(job, "updates", parts.reason)
@@ -90,9 +93,15 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
     ingest = (
         PoolIngest(pool) if pool else Ingest(links.rows, parts.replay, rows_a_step, saving.protect, done["env_steps"])
     )
+    norm = parts.replay.norm
+    folded = None if norm is None else FoldedPolicy(algorithm.policy_flat(), algorithm.policy_spec, norm)
+    policy_flat = algorithm.policy_flat() if folded is None else folded.flat
     # a run of rounds publishes the version of its checkpoint once more, as that version; others go on with the next
     version = done["weights_version"] - int(config.deterministic and done["updates"] > 0)
-    publishing = Publishing(links.weights, algorithm.policy_flat(), warn, version, algorithm.metrics.values_vector)
+    publishing = Publishing(
+        links.weights, policy_flat, warn, version,
+        losses=algorithm.metrics.values_vector, renew=None if folded is None else folded.renew,
+    )  # fmt: skip
     restores = config.on_not_finite == "restore" and not config.deterministic
     loop = (Rounds if config.deterministic else LearnerLoop)(
         config,
@@ -116,7 +125,9 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
     life.ready()
     loop.work()
     if not (job.run_dir / POLICY_FILE).exists():  # a run too short for an evaluation leaves a policy as well
-        flat = algorithm.policy_flat().detach().cpu().numpy()
+        if folded is not None:
+            folded.renew()
+        flat = policy_flat.detach().cpu().numpy()
         save_policy(job.run_dir, job.policy, job.env_spec, flat, {"updates": loop.updates, "return_mean": None})
 
 
@@ -147,7 +158,10 @@ def make_parts(layout: Layout, config: RunConfig, warn: Callable[[str], None], p
         two = make_two_places(layout, config)
         return Parts(two.algorithm, two.replay, make_split_ladder(two, config), two.reason)
     device = torch.device(config.device)
-    replay = pool or Replay(layout, config.replay_size, device, config.seed)
+    replay = pool or Replay(
+        layout, config.replay_size, device, config.seed,
+        normalize=config.observation_norm == "on", reward_scale=config.reward_scale,
+    )  # fmt: skip
     choice = choose_update(layout, config, device)
     return Parts(choice.algorithm, replay, make_guarded(choice, replay, config, warn), choice.reason)
 

@@ -61,7 +61,8 @@ class Desk:
         self.disk = Disk()
         self.flat = torch.zeros(3)
         self.warnings: list[str] = []
-        self.publishing = Publishing(self.disk, self.flat, self.warnings.append)
+        self.renew: Callable[[], object] = lambda: None
+        self.publishing = Publishing(self.disk, self.flat, self.warnings.append, renew=lambda: self.renew())
 
     def offer(self, updates: int, after_s: float = PUBLISH_EVERY_S) -> None:
         """The clock moves on, the updates are done, and they are offered; waits until what began has ended."""
@@ -106,6 +107,16 @@ def test_what_is_new_is_published_with_its_stamp(make_desk: Callable[[], Desk]) 
     desk.offer(8, after_s=PUBLISH_EVERY_S / 2)
     assert desk.disk.updates == [5, 6, 8]
     assert [stamp.version for stamp, _ in desk.disk.published] == [1, 2, 3]
+
+
+def test_a_vector_that_is_made_from_the_actor_is_made_anew_for_each_publication(
+    make_desk: Callable[[], Desk],
+) -> None:
+    desk = make_desk()
+    desk.renew = lambda: desk.flat.mul_(-1.0)
+    for updates in (5, 6):
+        desk.offer(updates)
+    assert [values for _, values in desk.disk.published] == [[-5.0] * 3, [-6.0] * 3]
 
 
 def test_a_slow_disk_holds_nothing_up_and_changes_no_vector(make_desk: Callable[[], Desk]) -> None:

@@ -49,9 +49,12 @@ QUESTIONS = {
         Variant("adapting, nothing remembered", {"retune": True}), Variant("as it starts", {"adapt": "off"}),
         Variant("the paper's enumeration", {"adapt": "enumerate"}), Variant("Optuna", {"adapt": "optuna"}),
     )),
-    "learning": Question("which algorithm, and how far a row looks ahead", (
+    "learning": Question("which algorithm, how far a row looks ahead, and each piece for stability", (
         Variant("sac", {}), Variant("td3", {"algo": "td3"}), Variant("ddpg", {"algo": "ddpg"}),
         Variant("sac, 3 steps", {"n_step": 3}),
+        Variant("sac, layer norm in the critics", {"critic_norm": "layer"}),
+        Variant("sac, normalized observations", {"observation_norm": "on"}),
+        Variant("sac, rewards x 0.1", {"reward_scale": 0.1}),
     )),
     "samplers": Question("how many environments explore, and how widely (TD3's noise spreads over them)", tuple(
         Variant(f"{envs} envs, noise {noise:g}", {
@@ -61,7 +64,7 @@ QUESTIONS = {
         for envs in (1, 8, 32) for noise in (0.1, 0.2, 0.5)
     )),
     "placement": Question("actor and critics on one device or on two", (
-        Variant("one device", {}),
+        Variant("one device", {"device": "cuda:0"}),
         Variant("two, exact", {"actor_device": "cuda:1", "critic_device": "cuda:0", "split_mode": "exact"}),
         Variant("two, pipelined", {"actor_device": "cuda:1", "critic_device": "cuda:0", "split_mode": "pipelined"}),
     )),
