@@ -21,7 +21,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 COMPILED := pybullet,box2d,box2d-py,envpool,mujoco
 SIMULATORS := mujoco bullet box2d envpool
 
-.PHONY: train test check slow faults soak gpu learning bench screenshots audit clean
+.PHONY: train test check slow faults soak gpu learning bench screenshots audit peers clean
 
 train: $(VENV)/simulators.stamp
 	$(BIN)/spreeze train $(ENV) $(ARGS)
@@ -54,6 +54,18 @@ bench: $(VENV)/simulators.stamp
 # the README's pictures, of the runs in RUNS or of some that are trained for it; needs Chromium
 screenshots: $(VENV)/dev.stamp
 	$(BIN)/python docs/screenshots.py $(RUNS)
+
+# what `spreeze bench compare` measures beside Spreeze: each in an environment of its own, torch first as above
+PEERS ?= $(patsubst benchmarks/peers/%.txt,%,$(wildcard benchmarks/peers/*.txt))
+
+peers: $(PEERS:%=.peers/%.stamp)
+
+.peers/%.stamp: benchmarks/peers/%.txt
+	$(PYTHON) -m venv .peers/$*
+	.peers/$*/bin/python -m pip --disable-pip-version-check install --quiet \
+	    $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)'
+	.peers/$*/bin/python -m pip --disable-pip-version-check install --quiet -r $<
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis src/*.egg-info

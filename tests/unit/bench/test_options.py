@@ -14,7 +14,7 @@ from spreeze.errors import ConfigError
     [
         ("samplings", [], "'sampling'"),
         ("ablation", ["--budget", "1"], "runs of 0.0 s each say nothing"),
-        ("compare", [], "not built yet"),
+        ("compare", ["Pendulum-v1"], "--threshold is missing"),
         ("sampling", [], "expected one environment"),
         ("sampling", ["Pendulum-v1", "Hopper-v5"], "expected one environment"),
         ("sampling", ["Pendulum-v2"], "Pendulum-v"),
