@@ -8,7 +8,8 @@
 Programs run one after the other, each with the machine to itself. A peer has an adapter and pinned requirements in
 benchmarks/peers and an environment of its own that `make peers` makes in .peers; one that is not installed, or fails,
 is a row that says why. How a peer is judged: benchmarks/peers/protocol.py. Evaluations are not counted in its time;
-Spreeze has a process for them, and its time is that of the evaluation's end. Both clocks begin before the program.
+Spreeze has a process for them, and its time is that of the evaluation's end. A peer's clock begins before its program
+does; Spreeze's is that of its summary.json, which counts the CPU time of its start.
 """
 
 from __future__ import annotations
