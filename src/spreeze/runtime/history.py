@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from spreeze.documents import open_at_once
 from spreeze.metrics.lines import LineTail, append_bytes, json_line
 
 UNDONE = "undone.jsonl"
@@ -42,10 +44,7 @@ def count_lines(path: Path) -> int:
 
 def _cut_file(path: Path, keep: Callable[[Record], bool]) -> list[bytes]:
     """Ends the file behind its last line that is to be kept. -> the lines that were taken out"""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return []
+    data = _read(path)
     end = data.rfind(b"\n") + 1
     taken: list[bytes] = []
     while end:
@@ -64,14 +63,19 @@ def _cut_file(path: Path, keep: Callable[[Record], bool]) -> list[bytes]:
 
 
 def _last_moment(path: Path) -> float:
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return 0.0
-    for line in reversed(data.splitlines()):
+    for line in reversed(_read(path).splitlines()):
         if (record := _parse(line)) is not None and "wall_s" in record:
             return _number(record["wall_s"])
     return 0.0
+
+
+def _read(path: Path) -> bytes:
+    """Nothing where there is no file, or something that is none: a pipe or a device has no end."""
+    try:
+        with open(path, "rb", opener=open_at_once) as file:
+            return file.read() if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+    except OSError:
+        return b""
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
