@@ -80,7 +80,8 @@ $(VENV)/torch.stamp:
 	@touch $@
 
 $(VENV)/core.stamp: pyproject.toml $(VENV)/torch.stamp
-	$(PIP) install -e '.[video,report,export,web]'
+	@echo "installing Spreeze and what its commands need"
+	@$(PIP) install --quiet -e '.[video,report,export,web]'
 	@touch $@
 
 $(VENV)/simulators.stamp: $(VENV)/core.stamp
