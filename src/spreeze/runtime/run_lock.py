@@ -18,7 +18,10 @@ class RunLock:
     """Held until `close` here and in every process that inherited `fd`. Raises ConfigError where the run lives."""
 
     def __init__(self, run_dir: Path) -> None:
-        self.fd = os.open(run_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+        try:
+            self.fd = os.open(run_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+        except OSError as error:
+            raise ConfigError(f"{run_dir}: a run must be able to write here ({error.strerror})") from None
         deadline = time.monotonic() + _GONE_WITHIN_S
         while not _try_lock(self.fd):
             if time.monotonic() >= deadline:
