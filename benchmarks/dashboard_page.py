@@ -65,7 +65,7 @@ def measure(link: str, long_run: Path, follow_s: float) -> dict[str, Any]:
         list_s = time.monotonic() - began
         began = time.monotonic()
         page.get_by_role("link", name="run-00").click()
-        page.wait_for_selector(".return path.line")
+        page.wait_for_selector(".return path.line", state="attached")
         first_s = time.monotonic() - began
         page.wait_for_selector(".reading", state="hidden")
         run_s = time.monotonic() - began

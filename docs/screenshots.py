@@ -69,7 +69,7 @@ def take_all(browser: Browser, link: str) -> None:
             page.wait_for_timeout(1500)
             take(page, f"runs-{scheme}-{name}")
             page.locator("table.runs tbody tr", has_text="live").get_by_role("link").click()
-            page.wait_for_selector(".return path.line")
+            page.wait_for_selector(".return path.line", state="attached")
             page.locator(".picture").scroll_into_view_if_needed()  # it plays where it is seen
             page.wait_for_selector("canvas[data-stamp]")
             page.wait_for_timeout(1500)

@@ -107,7 +107,8 @@ export class RunView {
   }
 
   draw(always) {
-    const state = `${this.metrics.version}.${this.evaluations.version}`;
+    const complete = this.found?.complete ?? true;
+    const state = `${this.metrics.version}.${this.evaluations.version}.${complete}`;
     if (!always && state === this.drawn) return;
     this.drawn = state;
     const kind = this.kind.value, { points } = this.metrics, evaluated = this.evaluations.points;
@@ -121,6 +122,7 @@ export class RunView {
       ],
       limits: [{ name: "target", value: config.until_return ?? NaN }],
     });
+    if (!complete) return; // a long run is still being read: the rest is drawn once, when it is there
     const steady = this.found?.run.steady ?? {};
     const over = !LIVE.includes(this.found?.run.state);
     const now = (name) => { // the last second of a run that is over says little
