@@ -52,7 +52,7 @@ class _Visualizer:
     def work(self) -> None:
         """Until nobody wants to see anything, or training is over."""
         prepare_drawing()
-        env = DrawnEnv(self._job.env, light=self._job.config.visualize != VIDEO)
+        env = DrawnEnv(self._job.env, light=True)
         env.try_to_draw()
         lower_priority()
         if self._job.config.visualize == VIDEO:

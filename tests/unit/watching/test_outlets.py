@@ -104,3 +104,20 @@ def test_a_window_that_was_closed_takes_no_more_pictures(tmp_path: Path, monkeyp
     assert (tmp_path / "seen").read_text() == "48 36 {90} X   weights 3   episode 1   return 1"
     assert not window.open()
     assert window._process is None
+
+
+def test_the_window_is_a_program_that_ends_with_whoever_feeds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real program, on SDL's screen that nobody sees."""
+    pytest.importorskip("pygame")
+    monkeypatch.setattr(outlets, "NO_SCREEN", ("", ""))
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    window = WindowOutlet()
+    for _ in range(3):
+        window.show(PICTURE, STATE)
+        assert window.open()
+    process = window._process
+    assert process is not None
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(30) == 0
+    assert not window.open()
