@@ -18,11 +18,12 @@ from spreeze.roles.reporting import report_event, seconds_since_start
 from spreeze.watching.clips import Clips
 from spreeze.watching.drawing import DrawnEnv, prepare_drawing
 from spreeze.watching.following import FollowedPolicy
-from spreeze.watching.niceness import lower_priority
+from spreeze.watching.niceness import LOWEST, lower_priority
 from spreeze.watching.outlets import VIDEO, WINDOW, LiveOutlet, Outlet, WindowOutlet
 from spreeze.watching.playing import Player
 
 STARTING_NICENESS = 5  # so that it comes up on busy cores as well; then the lowest
+CLIPS_NICENESS = 10  # as the evaluator's: some seconds of work a clip, which would take minutes at the lowest
 _NAP_S = 0.1
 
 
@@ -48,15 +49,16 @@ class _Visualizer:
         self._live = LiveOutlet(job.run_dir, "run", self._warn)
         self._window = WindowOutlet() if job.config.visualize == WINDOW else None
         self._clips: Clips | None = None
+        self._niceness = STARTING_NICENESS
 
     def work(self) -> None:
         """Until nobody wants to see anything, or training is over."""
         prepare_drawing()
         env = DrawnEnv(self._job.env, light=True)
         env.try_to_draw()
-        lower_priority()
         if self._job.config.visualize == VIDEO:
             self._clips = self._make_clips(env.step_s)
+        self._take_niceness(LOWEST if self._clips is None else CLIPS_NICENESS)
         policy = FollowedPolicy(self._links.weights, self._job.policy, self._job.env_spec, section=self._cells)
         player = Player(env, self._job.env.env_id, policy, self._outlets, self._clips, self._on_picture)
         self._life.ready()
@@ -99,7 +101,13 @@ class _Visualizer:
         )
 
     def _on_picture(self) -> None:
+        self._take_niceness(LOWEST)  # of one that began with clips
         self._cells.add("frames", 1)
+
+    def _take_niceness(self, niceness: int) -> None:
+        if niceness > self._niceness:
+            self._niceness = niceness
+            lower_priority(niceness)
 
     def _warn(self, text: str) -> None:
         report_event(self._job, "warning", text)
