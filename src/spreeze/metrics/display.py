@@ -221,8 +221,8 @@ def result_lines(header: Header, summary: Mapping[str, Any]) -> list[tuple[str, 
     if summary["solved_at_s"] is not None:
         lines.append(("solved after", f"{summary['solved_at_s']:.1f} s"))
     lines += [
-        ("env steps", f"{whole(summary['env_steps'])} ({short(summary['sample_hz'])} /s)"),
-        ("updates", f"{whole(summary['updates'])} ({short(summary['update_hz'])} /s, {_frames(summary)})"),
+        ("env steps", whole(summary["env_steps"]) + _sampling_rate(summary)),
+        ("updates", whole(summary["updates"]) + _update_rates(summary)),
         ("time", clock(summary["wall_s"])),
         ("run folder", one_line(header.run_dir)),
     ]
@@ -255,8 +255,16 @@ def command_name(program: str) -> str:
     return shlex.quote(min(program, os.path.relpath(program), key=len))
 
 
-def _frames(summary: Mapping[str, Any]) -> str:
-    return f"batch {whole(summary['batch_size'])}, {short(summary['update_frames_hz'])} frames/s"
+def _sampling_rate(summary: Mapping[str, Any]) -> str:
+    return "" if summary["sample_hz"] is None else f" ({short(summary['sample_hz'])} /s)"
+
+
+def _update_rates(summary: Mapping[str, Any]) -> str:
+    """Nothing where the run ended before there was a rate."""
+    if summary["update_hz"] is None:
+        return ""
+    frames = f"batch {whole(summary['batch_size'])}, {short(summary['update_frames_hz'])} frames/s"
+    return f" ({short(summary['update_hz'])} /s, {frames})"
 
 
 def _result_text(lines: Sequence[tuple[str, str]], status: str) -> Text:

@@ -200,6 +200,7 @@ def test_a_run_that_failed_early_has_a_result_too() -> None:
     )
     display.close({**SUMMARY, **unknown, "status": "failed", "reason": "learner: exit code 1", "updates": 0})
     assert "status        failed: learner: exit code 1\n" in stream.getvalue()
+    assert "env steps     7,345,678\nupdates       0\ntime" in stream.getvalue()
     assert "next" not in stream.getvalue()
 
 
