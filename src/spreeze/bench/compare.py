@@ -42,7 +42,7 @@ from spreeze.errors import ConfigError, nearest
 ALL, NONE = "all", "none"
 SPREEZE = "spreeze"
 EPISODES = 10  # of an evaluation, for all
-_BESIDE_S = 120.0  # beyond --seconds: evaluations, which are not counted, and the end
+_BESIDE_S = 120.0  # beyond twice --seconds (evaluations are not counted, and take no more than training does)
 RunTrial = Callable[[Trial, Path, float], Record]
 
 
@@ -133,16 +133,18 @@ class PeerRuns:
         # an adapter must find its own packages, and not those of this program
         environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
         told["started_s"] = time.time()
-        ended = run_program([*command, json.dumps(told)], lines, seconds + _BESIDE_S, environment)
+        ended = run_program([*command, json.dumps(told)], lines, 2 * seconds + _BESIDE_S, environment)
         record |= {
             "exit_code": ended.exit_code, "took_s": round(ended.took_s, 2), "cpu_s": round(ended.cpu_s, 2),
             "peak_bytes": ended.peak_bytes,
         }  # fmt: skip
-        return {**record, **read_peer(lines.read_text(encoding="utf-8", errors="replace").splitlines(), told)}
+        said = lines.read_text(encoding="utf-8", errors="replace").splitlines()
+        return {**record, **read_peer(said, told, stopped=ended.exit_code is None)}
 
 
-def read_peer(lines: Iterable[str], told: dict[str, Any]) -> Record:
-    """What a peer's lines come to; whatever else a library prints between them is not looked at."""
+def read_peer(lines: Iterable[str], told: dict[str, Any], stopped: bool = False) -> Record:
+    """What a peer's lines come to; whatever else a library prints between them is not looked at. `stopped`: it was
+    still at work when its time was over, which does not make it a failure."""
     about: dict[str, Any] = {}
     evaluations: list[dict[str, Any]] = []
     ended, last_words = False, "it left no message"
@@ -155,7 +157,7 @@ def read_peer(lines: Iterable[str], told: dict[str, Any]) -> Record:
         elif said["kind"] == "about":
             about = {name: value for name, value in said.items() if name != "kind"}
         ended = ended or (said is not None and said["kind"] == "end")
-    if not evaluations or not ended:
+    if not evaluations or not (ended or stopped):
         return {"status": "failed", "reason": last_words, "about": about, "evaluations": evaluations}
     solved = next((said["training_s"] for said in evaluations if said["return_mean"] >= told["threshold"]), None)
     last = evaluations[-1]

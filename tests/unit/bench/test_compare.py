@@ -88,6 +88,8 @@ def test_lines_of_a_peer_that_did_not_get_there() -> None:
     assert (record["status"], record["solved_at_s"], record["figures"]) == ("finished", None, {})
     cut = read_peer([*ended[:1], "Traceback", "MemoryError: too much"], told)
     assert (cut["status"], cut["reason"]) == ("failed", "MemoryError: too much")
+    late = read_peer(ended[:1], told, stopped=True)
+    assert (late["status"], late["best_return"]) == ("finished", -900.0)
     assert read_peer([], told)["reason"] == "it left no message"
 
 
