@@ -14,6 +14,7 @@ An evaluation is `episodes` whole episodes without exploration, from the seeds 1
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import time
@@ -32,7 +33,7 @@ class Judge:
         self._evaluating_s = self._took_s = 0.0  # of all evaluations, of the latest
         self._due_s = 0.0
         if "BulletEnv" in self.told["env"]:
-            pass  # noqa: F401: registers its tasks
+            importlib.import_module("pybullet_envs_gymnasium")  # registers its tasks
         self._envs = [gymnasium.make(self.told["env"]) for _ in range(self.told["episodes"])]
         self.solved = False
 
