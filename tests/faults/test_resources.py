@@ -15,6 +15,7 @@ import pytest
 from running import Run, wait_for
 
 from spreeze.learner.checkpoint import find_checkpoint
+from spreeze.requests import CHECKPOINT, ask
 
 pytestmark = pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits other processes: Linux")
 pytest.importorskip("torch")
@@ -39,11 +40,12 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Run]]:
 
 
 class Refusal:
-    """Of all processes of a run at once."""
+    """Of all processes of a run at once, or of one."""
 
-    def __init__(self, run: Run, what: str) -> None:
-        self._kind, limit = REFUSED[what]
-        self._pids = [run.process.pid, *run.pids().values()]
+    def __init__(self, run: Run, what: str, role: str | None = None, limit: int | None = None) -> None:
+        self._kind, usual_limit = REFUSED[what]
+        limit = limit or usual_limit
+        self._pids = [run.process.pid, *run.pids().values()] if role is None else [run.pids()[role]]
         _, hard = self._before = resource.prlimit(run.process.pid, self._kind)
         for pid in self._pids:
             resource.prlimit(pid, self._kind, (limit, hard))
@@ -90,12 +92,23 @@ def test_training_goes_on_while_it_is_refused(start: Callable[..., Run], what: s
 
 
 @pytest.mark.faults
-def test_a_disk_that_is_full_at_the_end_leaves_no_half_checkpoint(start: Callable[..., Run]) -> None:
-    run = start().wait_learning()
-    Refusal(run, "a full disk")
+@pytest.mark.parametrize("role", ["learner", None])
+def test_a_run_whose_end_cannot_be_saved_fails_and_leaves_no_half_checkpoint(
+    start: Callable[..., Run], role: str | None
+) -> None:
+    run = start()
+    wait_for("an evaluation", lambda: run.lines("eval.jsonl"))
+    ask(run.run_dir, CHECKPOINT)
+    wait_for("a checkpoint", lambda: run.events("checkpoint"))
+    Refusal(run, "a full disk", role, limit=20_000 if role else None)  # its traceback finds room, its rows do not
     run.process.send_signal(signal.SIGINT)
     assert run.wait_end() == 1
-    assert not [path for path in (run.run_dir / "checkpoints").glob("*") if not path.name.startswith(".")]
+    assert find_checkpoint(run.run_dir)[0].number == 1  # the one that was whole stands, and no other claims to be
+    assert [path.name for path in (run.run_dir / "checkpoints").glob("[!.]*")] == ["1"]
+    if role == "learner":
+        reason = run.summary()["reason"]
+        assert "the end of the run could not be saved" in reason
+        assert "File too large; 1 stands" in reason
     run.assert_nobody_left()
 
 

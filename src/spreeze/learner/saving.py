@@ -36,7 +36,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spreeze.errors import NotFiniteError
+from spreeze.errors import CheckpointError, NotFiniteError
 from spreeze.learner.checkpoint import (
     Checkpoint,
     CheckpointWriter,
@@ -92,6 +92,7 @@ class Saving:
         self._due = time.monotonic() + every_s if every_s is not None else float("inf")
         self._current: _Current | None = None
         self._saver: _Saver | None = None
+        self._refused = "not tried"  # why the latest that failed was not written
         clear_remains(run_dir)
 
     def tend(self) -> None:
@@ -115,13 +116,16 @@ class Saving:
             self._copy_piece(current, most=overwritten - current.copied)
 
     def close(self, beat: Callable[[], object]) -> None:
-        """Saves what is newest, unless it is saved already."""
+        """Saves what is newest, unless it is saved already. Raises CheckpointError where the disk refused: a run whose
+        end was not saved must not end as if it were."""
         self._finish(beat)
         if self._saved != _moment(self._counters()):
             self.begin()
             self._finish(beat)
         if self._saver is not None:
             self._saver.close()
+        if self._saved != _moment(self._counters()):
+            raise CheckpointError(f"the end of the run could not be saved ({self._refused})")
 
     def _finish(self, beat: Callable[[], object]) -> None:
         while (current := self._current) is not None:
@@ -185,11 +189,8 @@ class Saving:
                 self._due = time.monotonic() + min(TRY_AGAIN_AFTER_S, self._every_s)
             stands = "none is complete yet" if self._before is None else f"{self._before.number} stands"
             needed = current.rows_to_write * self._replay.layout.row_bytes
-            self._say(
-                "warning",
-                f"a checkpoint of {needed:,} bytes was not written: {outcome.strerror or outcome}; {stands}",
-                bytes_needed=needed,
-            )
+            self._refused = f"a checkpoint of {needed:,} bytes was not written: {outcome.strerror or outcome}; {stands}"
+            self._say("warning", self._refused, bytes_needed=needed)
         else:
             raise outcome
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st  # noqa: E402
 
 from spreeze.algos import make_algorithm  # noqa: E402
 from spreeze.config import RunConfig  # noqa: E402
+from spreeze.errors import CheckpointError  # noqa: E402
 from spreeze.learner import saving as saving_module  # noqa: E402
 from spreeze.learner.checkpoint import CHECKPOINTS, find_checkpoint  # noqa: E402
 from spreeze.learner.graphs import EagerUpdates  # noqa: E402
@@ -146,6 +147,22 @@ def test_a_full_disk_is_said_with_the_bytes_and_tried_again(tmp_path: Path, monk
     assert house.events[2][0] == "checkpoint"
     assert torch.equal(saved_rows(tmp_path), numbered(3, 10))
     assert all(not path.name.startswith(".") for path in (tmp_path / CHECKPOINTS).iterdir())
+
+
+def test_an_end_that_cannot_be_saved_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House(tmp_path, capacity=8)
+    house.extend(4)
+    house.asked += 1
+    house.until(events=1)
+    house.extend(4)
+
+    def full(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(CheckpointError, match=r"could not be saved .* No space left on device; 1 stands"):
+        house.saving.close(lambda: None)
+    assert find_checkpoint(tmp_path)[0].end_row == 4
 
 
 def test_what_is_no_trouble_of_the_disk_is_not_swallowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
