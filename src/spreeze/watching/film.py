@@ -47,8 +47,8 @@ class Film:
         self._writing = path.with_name(f".{path.stem}.{os.getpid()}.mp4")
         self._palette = self._writing.with_suffix(".png")
         self._gif_writing = self._writing.with_suffix(".gif")
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             self._writer: Any = imageio.get_writer(
                 self._writing,
                 fps=self._hz,

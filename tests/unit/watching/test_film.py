@@ -58,6 +58,12 @@ def test_what_is_no_film_is_refused_before_anything_is_played(tmp_path: Path) ->
         check_film(tmp_path / "film")
 
 
+def test_a_place_where_nothing_can_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SpreezeError, match="the video could not be written"):
+        Film(tmp_path / "file" / "film.mp4", step_s=0.1)
+
+
 def test_fast_environments_are_filmed_every_few_states() -> None:
     assert stride_of(1 / 30, 30) == 1
     assert stride_of(0.05, 30) == 1
