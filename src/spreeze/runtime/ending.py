@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from spreeze.board import STOP_ALL, STOP_TRAINING, Board
+from spreeze.board import STOP_ALL, STOP_TRAINING, Board, Section
 from spreeze.runtime.crew import Crew
 from spreeze.runtime.process import describe_exit
 
 POLL_S = 0.02
-STOP_WITHIN_S = 60.0  # the learner saves meanwhile
+STOP_WITHIN_S = 60.0  # without a heartbeat of the learner, which saves meanwhile
+SAVE_WITHIN_S = 900.0  # gigabytes of replay, on a slow disk
 LAST_EVALUATION_WITHIN_S = 20.0
 LEAVE_WITHIN_S = 5.0
 VISUALIZER_LEAVES_WITHIN_S = 2.0  # since the evaluator has left; it was told when training stopped
@@ -51,7 +53,7 @@ class Ending:
         if end.status != "finished":
             cells.set("stop", STOP_ALL)
         self._see_samplers_off()
-        in_time = self._wait(lambda: not self._crew.running(["learner"]), STOP_WITHIN_S)
+        in_time = self._wait_for_learner()
         end = self._judge(end, self._crew.running(["learner"]))
         if end.status == "finished" and in_time:
             end = self._evaluate_last(end)
@@ -67,13 +69,26 @@ class Ending:
             self._event("warning", f"{', '.join(left)} did not leave within {SAMPLERS_LEAVE_WITHIN_S:.0f} s: killed")
             self._crew.kill(left)  # what they announced is in their rings
 
+    def _wait_for_learner(self) -> bool:
+        """As long as its heart beats. False when time is over or one more signal says to end at once."""
+        learner, last_moment = self._board.section("learner"), time.monotonic() + SAVE_WITHIN_S
+        while self._crew.running(["learner"]):
+            beat = learner.get("heartbeat_ns")
+            if not self._wait(partial(self._has_moved, learner, beat), STOP_WITHIN_S) or time.monotonic() > last_moment:
+                return False
+            time.sleep(POLL_S)
+        return True
+
+    def _has_moved(self, learner: Section, beat: int) -> bool:
+        return learner.get("heartbeat_ns") != beat or not self._crew.running(["learner"])
+
     def _judge(self, end: End, left: list[str]) -> End:
         """What the stopping of the learner makes of the end."""
         if len(self._signals) > 1:
             reason = f"{end.reason}; a second signal ended it before everything was saved"
             return End(end.status, reason, end.exit_code)
         if left:
-            self._event("warning", f"{', '.join(left)} did not stop within {STOP_WITHIN_S:.0f} s")
+            self._event("warning", f"{', '.join(left)} did not stop in time")
             return End("failed", "learner did not stop and save in time", 1)
         if end.status == "failed" or not (code := self._crew.exit_code("learner")):
             return end
