@@ -48,7 +48,7 @@ def test_a_short_soak_is_flat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(soak, "SPARE_BYTES", 4 * MIB)  # what is first used late in a start is no leak
     run = Run(tmp_path / "r", soak.ENV, **LIGHT)
     try:
-        table, found = soak.soak(run, seconds=8.0, kill_every_s=3.0)
+        table, found = soak.soak(run, seconds=5.0, kill_every_s=2.0)
     finally:
         run.end()
     assert found == [], table
