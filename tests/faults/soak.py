@@ -125,9 +125,9 @@ def soak(run: Run, seconds: float, kill_every_s: float) -> tuple[str, list[str]]
             psutil.Process(run.pids()[VICTIM]).send_signal(signal.SIGKILL)
         time.sleep(min(LOOK_EVERY_S, seconds / 20))
     lines = run.lines("metrics.jsonl")
-    restarts = lines[-1]["restarts"]
     run.process.send_signal(signal.SIGINT)
     exit_code = run.wait_end()
+    restarts = run.summary()["restarts"]
     settled = {role: seen.since(settled_s) for role, seen in series.items()}
     begun_s = lines[-1]["wall_s"] - seconds + settled_s
     rates = {

@@ -45,10 +45,10 @@ def test_a_rate_that_falls_is_named() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
 def test_a_short_soak_is_flat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
-    monkeypatch.setattr(soak, "SPARE_BYTES", 4 * MIB)  # what is first used late in a start is no leak
+    monkeypatch.setattr(soak, "SPARE_BYTES", 16 * MIB)  # what is imported late in a start, for curves, is no leak
     run = Run(tmp_path / "r", soak.ENV, **LIGHT)
     try:
-        table, found = soak.soak(run, seconds=5.0, kill_every_s=2.0)
+        table, found = soak.soak(run, seconds=6.0, kill_every_s=2.5)
     finally:
         run.end()
     assert found == [], table
