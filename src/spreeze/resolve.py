@@ -45,6 +45,7 @@ BATCH_SIZE_CPU = 64
 # is known, and what larger batches are worth is not.
 LADDER_CUDA = (1024, 2048, 4096, 8192, 16384, 32768)
 BATCH_SIZE_CUDA = 8192  # below it a GPU's update takes as long, so a smaller batch is thrown away speed
+KNEE_CAPABILITY, KNEE_HIDDEN, KNEE_OBS = (9, 0), (256, 256), 128  # where that was measured to be the tuner's choice
 SAMPLER_MEMORY_SHARE = 0.5  # of what is free, all of them together; replay and learner need the rest
 LEAST_SAMPLER_MEMORY_BYTES = 1 << 30
 CORES_WITH_OWN_EVALUATOR = 5  # from here on a core is left to evaluator and supervisor
@@ -172,7 +173,7 @@ def resolve(config: RunConfig, spec: EnvSpec, machine: Machine, backend: Choice)
     numbers |= {name: settle(name, choice) for name, choice in placement_choices(config, two).items()}
     resolved = Resolved(config.replace(**numbers), spec, auto)
     check_numbers(resolved.config)
-    ladder, why_one = choose_ladder(resolved, on_gpu)
+    ladder, why_one = choose_ladder(resolved, find_gpu(device, machine) if on_gpu else None)
     plan = make_plan(demand_of(resolved, ladder), room_of(resolved.config, machine), "samplers" not in auto)
     return with_space(fit(resolved, plan), machine.cores, why_one)
 
@@ -285,17 +286,33 @@ def choose_batch_size(on_gpu: bool, replay_size: int) -> Choice:
     return Choice(batch_size, "a GPU needs it to be busy" if on_gpu else "more updates a second, which on a CPU decide")
 
 
-def choose_ladder(resolved: Resolved, on_gpu: bool) -> tuple[tuple[int, ...], str | None]:
-    """The batch sizes that may be stepped to, ascending, and where there is but one, why."""
+def choose_ladder(resolved: Resolved, gpu: Gpu | None) -> tuple[tuple[int, ...], str | None]:
+    """The batch sizes that may be stepped to, ascending, and where there is but one, why. `gpu`: None for a CPU."""
     config, batch_size = resolved.config, int(resolved.config.batch_size)
     if (why := _why_as_asked(resolved, "batch_size")) is not None:
         return (batch_size,), why
     if config.replay_ratio != "free":
         return (batch_size,), "with an exact --replay-ratio it decides how many updates an env step has"
-    if not on_gpu:
+    if gpu is None:
         return (batch_size,), f"on a CPU {batch_size} is known to be good"
+    if _knee_is_known(resolved, gpu):
+        return (batch_size,), f"{batch_size:,} was measured to be where a larger batch begins to cost on such a GPU"
     rungs = {rung for rung in LADDER_CUDA if rung <= config.replay_size} | {batch_size}
     return tuple(sorted(rungs)), "replay could hold no other" if len(rungs) == 1 else None
+
+
+def _knee_is_known(resolved: Resolved, gpu: Gpu) -> bool:
+    """Measured for the Triton kernels on Hopper (docs/decisions/0006-updates-as-triton-kernels.md). To try other batch
+    sizes there means to compile kernels for each, 3 s a rung in which nothing is learned, to find the same again."""
+    config = resolved.config
+    return (
+        gpu.capability == KNEE_CAPABILITY
+        and config.hidden == KNEE_HIDDEN
+        and resolved.spec.obs_size <= KNEE_OBS
+        and config.compile == "on"
+        and config.actor_device is None
+        and why_not_for(config.hidden, config.precision, config.critic_norm) is None
+    )
 
 
 def _why_as_asked(resolved: Resolved, name: str) -> str | None:

@@ -216,6 +216,25 @@ def test_what_is_left_alone_says_why(settings: dict, samplers: str | None, batch
         assert (words or "") in (fixed or "")
 
 
+def test_no_other_batch_is_tried_where_the_kernels_knee_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolving, "why_not_for", lambda hidden, precision, norm: None)
+    hopper = dataclasses.replace(machine(16), gpus=(Gpu(0, "a GPU", 80 * GIB, 70 * GIB, "550", (9, 0)),))
+    other = dataclasses.replace(machine(16), gpus=(Gpu(0, "a GPU", 80 * GIB, 70 * GIB, "550", (8, 9)),))
+    wide = EnvSpec("Wide", 348, 1, (-1.0,), (1.0,))
+
+    def tried(where: Machine, spec: EnvSpec = PENDULUM, **settings: object) -> bool:
+        space = resolved(where, spec, **settings).space
+        assert space is not None
+        return space.batch_fixed is None
+
+    assert not tried(hopper)
+    assert tried(other)
+    assert tried(hopper, wide)
+    assert tried(hopper, hidden=(512, 512))
+    assert tried(hopper, compile="off")
+    assert tried(hopper, actor_device="cuda:0", critic_device="cuda:0")
+
+
 def test_the_ladder_holds_the_start_and_no_more_than_replay_or_memory_does() -> None:
     small = resolved(machine(16, gpus=1), replay_size=9_000, learning_starts=100).space
     assert small is not None
