@@ -53,6 +53,7 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
         report_event(job, "warning", text)
 
     prepare_devices(config)
+    report_event(job, "device", f"torch {torch.__version__} is loaded; updates are being made for {config.device}")
     layout = layout_of(job.env_spec)
     pool = None
     if isinstance(links.rows, PoolReceiver):
