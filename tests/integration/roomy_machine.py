@@ -25,7 +25,8 @@ BATCH_SIZES = (32, 8, 64, 17, 128)
 class Restless:
     """Stands for Tuner."""
 
-    def __init__(self, resolved: Resolved, machine: Any, board: Any, *others: Any) -> None:
+    def __init__(self, resolved: Resolved, machine: Any, board: Any, crew: Any, event: Any, memory: Any) -> None:
+        self._event = event
         self._cells = board.section("supervisor")
         samplers = int(resolved.config.samplers)
         self._settings = itertools.cycle(zip(itertools.cycle(range(1, samplers + 1)), BATCH_SIZES, strict=False))
@@ -38,6 +39,7 @@ class Restless:
             samplers, batch_size = next(self._settings)
             self._cells.set("active_samplers", samplers)
             self._cells.set("batch_size", batch_size)
+            self._event("adaptation", "restless", samplers=samplers, batch_size=batch_size)
 
 
 def run() -> int:
