@@ -84,6 +84,15 @@ class LearnerLoop:
         self._publishing.close(self.updates)
         self._saving.close(self._life.beat)
 
+    def counters(self) -> dict[str, int]:
+        """What a run that goes on from here counts on from."""
+        return {
+            "updates": self.updates,
+            "update_frames": self.update_frames,
+            "env_steps": self._ingest.env_steps,
+            "weights_version": self._publishing.version,
+        }
+
     def _take_rows(self) -> int:
         if not self._pacing.may_ingest(self._ingest.env_steps, self.update_frames, self._runner.batch_size):
             return 0

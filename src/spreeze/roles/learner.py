@@ -8,21 +8,22 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from spreeze.algos.algorithm import Algorithm
 from spreeze.algos.allocation import keep_freed_memory
 from spreeze.algos.choice import choose_update
 from spreeze.algos.denormals import flush_denormals
-from spreeze.board import Life
+from spreeze.board import Board, Life
 from spreeze.config import OFF, RunConfig
-from spreeze.experience.link import InTurn
+from spreeze.experience.link import InTurn, Receiver
 from spreeze.experience.packing import block_rows
 from spreeze.experience.pool import PoolReceiver
 from spreeze.learner.checkpoint import open_checkpoint
 from spreeze.learner.graphs import Updates
 from spreeze.learner.guard import make_guarded
 from spreeze.learner.health import Health
-from spreeze.learner.ingest import Ingest
+from spreeze.learner.ingest import Ingest, Intake
 from spreeze.learner.loop import LearnerLoop
 from spreeze.learner.losses import Losses, halves_of
 from spreeze.learner.pacing import Pacing, make_pacing
@@ -47,89 +48,87 @@ _NOTHING_YET = dict.fromkeys(("updates", "update_frames", "env_steps", "weights_
 
 
 def run(job: Job, links: LearnerLinks, life: Life) -> None:
-    config, cells = job.config, links.board.section("learner")
-
-    def warn(text: str) -> None:
-        report_event(job, "warning", text)
-
+    config, say = job.config, partial(report_event, job)
     prepare_devices(config)
-    report_event(job, "device", f"torch {torch.__version__} is loaded; updates are being made for {config.device}")
-    layout = layout_of(job.env_spec)
-    pool = None
-    if isinstance(links.rows, PoolReceiver):
-        pool = PoolReplay(layout, links.rows, config.seed, config.reward_scale)
-    parts = make_parts(layout, config, warn, pool)
-    algorithm = parts.algorithm
-    report_event(job, "updates", parts.reason)
+    say("device", f"torch {torch.__version__} is loaded; updates are being made for {config.device}")
+    parts = make_parts(layout_of(job.env_spec), config, partial(say, "warning"), links.rows)
+    say("updates", parts.reason)
+    published = Published.of(parts)
+    loop = make_loop(job, links, life, parts, published, say)
+    life.ready()
+    loop.work()
+    if not (job.run_dir / POLICY_FILE).exists():  # a run too short for an evaluation leaves a policy as well
+        flat = published.renewed().detach().cpu().numpy()
+        save_policy(job.run_dir, job.policy, job.env_spec, flat, {"updates": loop.updates, "return_mean": None})
+
+
+def make_loop(
+    job: Job, links: LearnerLinks, life: Life, parts: Parts, published: Published, say: Callable[[str, str], None]
+) -> LearnerLoop:
+    """From the beginning, or from the checkpoint that the run goes on from."""
+    config, board, warn = job.config, links.board, partial(say, "warning")
     rows_a_step = block_rows(int(config.envs_per_sampler), config.n_step)
     before = None if job.origin is None else open_checkpoint(job.origin.checkpoint)
     if before is not None:
-        restore(before, algorithm, parts.replay, parts.updates)
+        restore(before, parts.algorithm, parts.replay, parts.updates)
     done = _NOTHING_YET if before is None else before.counters
-
-    samplers = links.board.sampler_sections()
-
-    def counters() -> dict[str, int]:
-        return {
-            "updates": loop.updates,
-            "update_frames": loop.update_frames,
-            "env_steps": ingest.env_steps,
-            "weights_version": publishing.version,
-            "sampler_lives": loop.next_era
-            if isinstance(loop, Rounds)
-            else max(lives.get("lives") for lives in samplers),
-        }
-
-    checkpoint_every_s = None if config.checkpoint_every == OFF else float(config.checkpoint_every)
     saving = Saving(
         job.run_dir,
-        algorithm,
+        parts.algorithm,
         parts.replay,
-        counters,
-        every_s=None if config.deterministic else checkpoint_every_s,
-        asked=lambda: links.board.section("supervisor").get("checkpoints_asked"),
-        say=partial(report_event, job),
+        counters=lambda: loop.counters() | {"sampler_lives": sampler_lives(loop, board)},
+        every_s=None if config.deterministic else checkpoint_every_s(config),
+        asked=lambda: board.section("supervisor").get("checkpoints_asked"),
+        say=say,
         before=before,
     )
-    ingest = (
-        PoolIngest(pool) if pool else Ingest(links.rows, parts.replay, rows_a_step, saving.protect, done["env_steps"])
-    )
-    norm = parts.replay.norm
-    folded = None if norm is None else FoldedPolicy(algorithm.policy_flat(), algorithm.policy_spec, norm)
-    policy_flat = algorithm.policy_flat() if folded is None else folded.flat
     # a run of rounds publishes the version of its checkpoint once more, as that version; others go on with the next
     version = done["weights_version"] - int(config.deterministic and done["updates"] > 0)
-    publishing = Publishing(
-        links.weights, policy_flat, warn, version,
-        losses=algorithm.metrics.values_vector, renew=None if folded is None else folded.renew,
-    )  # fmt: skip
+    losses = parts.algorithm.metrics.values_vector
+    publishing = Publishing(links.weights, published.flat, warn, version, losses, published.renew)
     restores = config.on_not_finite == "restore" and not config.deterministic
     loop = (Rounds if config.deterministic else LearnerLoop)(
         config,
-        cells,
-        links.board.section("supervisor"),
+        board.section("learner"),
+        board.section("supervisor"),
         life,
         pacing=choose_pacing(config, rows_a_step),
-        ingest=ingest,
+        ingest=make_intake(links.rows, parts.replay, rows_a_step, saving, done["env_steps"]),
         updates=parts.updates,
         publishing=publishing,
-        losses=Losses(halves_of(algorithm), cells),
+        losses=Losses(halves_of(parts.algorithm), board.section("learner")),
         saving=saving,
-        health=Health(job.run_dir, algorithm, parts.replay, lambda: publishing.checked_updates, restores, warn),
+        health=Health(
+            job.run_dir, parts.algorithm, parts.replay, lambda: publishing.checked_updates, restores, warn
+        ),
         updates_before=done["updates"],
         frames_before=done["update_frames"],
     )  # fmt: skip
     if isinstance(loop, Rounds):
         assert isinstance(links.rows, InTurn), "resolve() allows rings alone"
-        evaluator = links.board.section("evaluator")
-        loop.begin(links.rows, samplers, evaluator, done["sampler_lives"], config.eval_every, checkpoint_every_s)
-    life.ready()
-    loop.work()
-    if not (job.run_dir / POLICY_FILE).exists():  # a run too short for an evaluation leaves a policy as well
-        if folded is not None:
-            folded.renew()
-        flat = policy_flat.detach().cpu().numpy()
-        save_policy(job.run_dir, job.policy, job.env_spec, flat, {"updates": loop.updates, "return_mean": None})
+        samplers, evaluator = board.sampler_sections(), board.section("evaluator")
+        every = checkpoint_every_s(config)
+        loop.begin(links.rows, samplers, evaluator, done["sampler_lives"], config.eval_every, every)
+    return loop
+
+
+def make_intake(
+    receiver: Receiver, replay: Replay | PairedReplay, rows_a_step: int, saving: Saving, env_steps: int
+) -> Intake:
+    if isinstance(replay, PoolReplay):
+        return PoolIngest(replay)
+    return Ingest(receiver, replay, rows_a_step, saving.protect, env_steps)
+
+
+def sampler_lives(loop: LearnerLoop, board: Board) -> int:
+    """After which a run that goes on counts on, so that no sampler's seeds come again."""
+    if isinstance(loop, Rounds):
+        return loop.next_era
+    return max(section.get("lives") for section in board.sampler_sections())
+
+
+def checkpoint_every_s(config: RunConfig) -> float | None:
+    return None if config.checkpoint_every == OFF else float(config.checkpoint_every)
 
 
 def choose_pacing(config: RunConfig, rows_a_step: int) -> Pacing:
@@ -153,18 +152,46 @@ class Parts(NamedTuple):
     reason: str  # which code computes them, and why
 
 
-def make_parts(layout: Layout, config: RunConfig, warn: Callable[[str], None], pool: PoolReplay | None = None) -> Parts:
-    """`pool`: the replay, where samplers write it."""
+class Published(NamedTuple):
+    """The actor as everybody else acts with it."""
+
+    flat: Tensor
+    renew: Callable[[], object] | None  # makes `flat` from the actor, where it is not the actor's own vector
+
+    @staticmethod
+    def of(parts: Parts) -> Published:
+        actor, norm = parts.algorithm.policy_flat(), parts.replay.norm
+        if norm is None:
+            return Published(actor, None)
+        folded = FoldedPolicy(actor, parts.algorithm.policy_spec, norm)
+        return Published(folded.flat, folded.renew)
+
+    def renewed(self) -> Tensor:
+        if self.renew is not None:
+            self.renew()
+        return self.flat
+
+
+def make_parts(
+    layout: Layout, config: RunConfig, warn: Callable[[str], None], receiver: Receiver | None = None
+) -> Parts:
+    """`receiver`: where rows come from; a pool's is where they are drawn from as well."""
     if config.actor_device is not None:
         two = make_two_places(layout, config)
         return Parts(two.algorithm, two.replay, make_split_ladder(two, config), two.reason)
     device = torch.device(config.device)
-    replay = pool or Replay(
+    replay = make_replay(layout, config, device, receiver)
+    choice = choose_update(layout, config, device)
+    return Parts(choice.algorithm, replay, make_guarded(choice, replay, config, warn), choice.reason)
+
+
+def make_replay(layout: Layout, config: RunConfig, device: torch.device, receiver: Receiver | None) -> Replay:
+    if isinstance(receiver, PoolReceiver):
+        return PoolReplay(layout, receiver, config.seed, config.reward_scale)
+    return Replay(
         layout, config.replay_size, device, config.seed,
         normalize=config.observation_norm == "on", reward_scale=config.reward_scale,
     )  # fmt: skip
-    choice = choose_update(layout, config, device)
-    return Parts(choice.algorithm, replay, make_guarded(choice, replay, config, warn), choice.reason)
 
 
 def prepare_devices(config: RunConfig) -> None:
