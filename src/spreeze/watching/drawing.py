@@ -79,6 +79,7 @@ class DrawnEnv:
 
     def __init__(self, source: EnvSource, light: bool = False) -> None:
         self.env: gymnasium.Env = make_env(source, render_mode="rgb_array")
+        _follow(self.env)
         if light:
             _lighten(self.env)
         self.step_s = seconds_a_step(self.env)
@@ -129,6 +130,21 @@ def seconds_a_step(env: gymnasium.Env) -> float:
     if isinstance(steps_hz, Real) and 0.1 <= float(steps_hz) <= 1e4:
         return 1 / float(steps_hz)
     return 1 / STEPS_HZ
+
+
+def _follow(env: gymnasium.Env) -> None:
+    """Gymnasium 1.4 draws MuJoCo's tasks with a camera that stands still, and what runs has left the picture soon. The
+    models have a camera for that, named `track`; it is taken where nobody asked for another one."""
+    bare = env.unwrapped
+    renderer, model = getattr(bare, "mujoco_renderer", None), getattr(bare, "model", None)
+    asked = getattr(bare, "camera_id", None) is not None or getattr(bare, "camera_name", None) is not None
+    if renderer is None or model is None or asked:
+        return
+    import mujoco
+
+    camera = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
+    if camera >= 0:
+        renderer.camera_id = camera
 
 
 def _lighten(env: gymnasium.Env) -> None:

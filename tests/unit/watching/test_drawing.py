@@ -69,3 +69,24 @@ def test_each_simulator_is_drawn_without_a_screen(
         assert 0.001 < moved.mean() < 0.9, "the robot has moved, the world stays"
     finally:
         env.close()
+
+
+@pytest.mark.parametrize("env_id", ["HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Humanoid-v5"])
+def test_what_has_run_away_is_still_in_the_picture(env_id: str) -> None:
+    pytest.importorskip("mujoco")
+    prepare_drawing()
+    env = DrawnEnv(EnvSource.of(env_id), light=True)
+    try:
+        env.reset(1)
+        env.picture()  # the camera has found its place
+        bare = env.env.unwrapped
+        position = bare.data.qpos.copy()
+        position[0] += 30.0
+        bare.set_state(position, bare.data.qvel)
+        with_robot = env.picture().astype(int)
+        bare.model.geom_rgba[bare.model.geom_bodyid > 0, 3] = 0.0
+        without_robot = env.picture()
+    finally:
+        env.close()
+    covered = np.abs(with_robot - without_robot).max(axis=2) > 20
+    assert 0.005 < covered.mean() < 0.5
