@@ -40,7 +40,7 @@ audit: $(VENV)/dev.stamp
 	$(BIN)/python .ci/audit.py
 
 faults: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -m '' tests/faults $(ARGS)
+	FAULTS_SEED=$${FAULTS_SEED:-$$(date +%s)} $(BIN)/python -m pytest -m '' tests/faults $(ARGS)
 
 soak: $(VENV)/dev.stamp
 	$(BIN)/python tests/faults/soak.py --seconds $(SECONDS) $(ARGS)
