@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "spreeze"
 
 BOTTOM = {
     "documents", "draws", "spec", "memory", "errors", "board", "config", "cpu", "gather", "gather_kernel",
-    "observation_norm", "requests", "run_folder", "tables",
+    "observation_norm", "requests", "run_folder", "tables", "thresholds",
 }  # fmt: skip
 LEAVES = {"algos", "replay", "experience", "weights", "envs", "tuning", "metrics"}
 # A file that says what a policy is, for those who train one, publish one and act with one: bottom, wherever it lies.

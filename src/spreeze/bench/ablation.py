@@ -28,7 +28,7 @@ from spreeze.bench.windows import document
 from spreeze.config import RunConfig, one_of, or_none, positive, setting, text, whole
 from spreeze.envs.registry import probe
 from spreeze.envs.source import EnvSource
-from spreeze.errors import ConfigError, nearest
+from spreeze.thresholds import parse_thresholds
 
 ALL = "all"
 _LATE_SHARE = 1.02  # of the budget: beyond it no run is begun
@@ -64,17 +64,7 @@ def read_ablation(words: list[str]) -> tuple[list[str], AblationOptions, dict[st
 
 
 def thresholds_of(told: str | None, envs: list[str]) -> dict[str, float]:
-    thresholds: dict[str, float] = {}
-    for part in told.split(",") if told else ():
-        env, _, value = part.rpartition("=")
-        if env and env not in envs:
-            raise ConfigError(f"--threshold {part}: {env!r} is not measured here.{nearest(env, envs)}")
-        try:
-            level = float(value)
-        except ValueError:
-            raise ConfigError(f"--threshold {part}: expected a return such as -200, or ENV=RETURN") from None
-        thresholds |= {env: level} if env else dict.fromkeys(envs, level)
-    return thresholds
+    return parse_thresholds(told.split(",") if told else (), envs)
 
 
 def ablate(

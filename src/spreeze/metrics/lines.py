@@ -145,12 +145,12 @@ class LineTail:
         if self._in_long_line and lines:
             lines[0] = b""  # its beginning was in an earlier piece
         self._in_long_line = not whole
-        records = [record for line in lines if (record := _parse(line)) is not None]
+        records = [record for line in lines if (record := parse_line(line)) is not None]
         self.lines_broken += len(lines) - len(records)
         return records
 
 
-def _parse(line: bytes) -> dict[str, Any] | None:
+def parse_line(line: bytes) -> dict[str, Any] | None:
     """None for a line that a crash of the machine left broken: the lines around it still count."""
     try:
         record = json.loads(line)

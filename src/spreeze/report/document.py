@@ -16,7 +16,8 @@ from spreeze.report.groups import Group, group_runs
 from spreeze.report.page import TITLES, render_page
 from spreeze.report.plots import Plots, load_matplotlib
 from spreeze.report.runs import Run, read_run
-from spreeze.report.solving import middle_and_ends, parse_thresholds, solved_at_s, threshold_of
+from spreeze.report.solving import middle_and_ends, solved_at_s, threshold_of
+from spreeze.thresholds import parse_thresholds
 
 REPORTS = Path("reports")
 _MOST_NAMES = 1000

@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from spreeze.errors import ConfigError, nearest
 from spreeze.report.groups import Group
 from spreeze.report.runs import Run
-
-
-def parse_thresholds(words: Sequence[str], envs: Iterable[str]) -> dict[str, float]:
-    """['-200'] for all environments, ['Pendulum-v1=-200', 'Hopper-v5=2500'] for one each."""
-    known = list(dict.fromkeys(envs))
-    thresholds: dict[str, float] = {}
-    for text in words:
-        env, _, value = text.rpartition("=")
-        if env and env not in known:
-            raise ConfigError(f"--threshold {text}: none of these runs is of {env!r}.{nearest(env, known)}")
-        try:
-            level = float(value)
-        except ValueError:
-            level = float("nan")
-        if not np.isfinite(level):
-            raise ConfigError(f"--threshold {text}: expected a return such as -200, or ENV=RETURN")
-        thresholds |= {env: level} if env else dict.fromkeys(known, level)
-    return thresholds
 
 
 def threshold_of(group: Group, given: Mapping[str, float]) -> float | None:

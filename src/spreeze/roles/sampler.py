@@ -54,14 +54,8 @@ def run(job: Job, links: SamplerLinks, life: Life) -> None:
     while pace.wait_for_turn():
         refresher.refresh()
         group = begun.popleft()
-        try:
-            rows = group.finish()
-        except EnvFault as fault:
-            section.add("lost_rows", group.forget())
-            group.obs = faults.recover(group.vec, fault, group.actions)
-        else:
-            if len(rows) and not pace.send(rows, Stamp(*group.stamp), group.stepped_ns):
-                break
+        if not _finish(group, pace, faults, section):
+            break
         resting.append(group)
         if pace.parked():
             if begun:
@@ -99,18 +93,23 @@ def _run_rounds(job: Job, links: SamplerLinks, life: Life, pace: _Pace, faults: 
         for group in groups:
             group.begin(refresher.stamp)
         for group in groups:
-            try:
-                rows = group.finish()
-            except EnvFault as fault:
-                section.add("lost_rows", group.forget())
-                group.obs = faults.recover(group.vec, fault, group.actions)
-            else:
-                if len(rows) and not pace.send(rows, Stamp(*group.stamp), group.stepped_ns):
-                    return
+            if not _finish(group, pace, faults, section):
+                return
         fence()
         section.add("rounds", 1)
     for group in groups:
         group.vec.close()
+
+
+def _finish(group: _Group, pace: _Pace, faults: EnvFaults, section: Section) -> bool:
+    """The step that has begun, and its rows on their way. False when it is time to stop."""
+    try:
+        rows = group.finish()
+    except EnvFault as fault:
+        section.add("lost_rows", group.forget())
+        group.obs = faults.recover(group.vec, fault, group.actions)
+        return True
+    return not len(rows) or pace.send(rows, Stamp(*group.stamp), group.stepped_ns)
 
 
 def _load(refresher: Refresher, version: int, life: Life) -> bool:

@@ -6,7 +6,6 @@ eval.jsonl, so that no moment is told twice, and are kept in undone.jsonl. Half 
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Callable, Mapping
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from spreeze.documents import open_at_once
-from spreeze.metrics.lines import LineTail, append_bytes, json_line
+from spreeze.metrics.lines import LineTail, append_bytes, json_line, parse_line
 
 UNDONE = "undone.jsonl"
 Record = Mapping[str, Any]
@@ -49,12 +48,12 @@ def _cut_file(path: Path, keep: Callable[[Record], bool]) -> list[bytes]:
     taken: list[bytes] = []
     while end:
         start = data.rfind(b"\n", 0, end - 1) + 1
-        record = _parse(data[start:end])
+        record = parse_line(data[start:end])
         if record is not None and keep(record):
             break
         taken.append(data[start:end])
         end = start
-    records = [{"file": path.name, **record} for line in reversed(taken) if (record := _parse(line)) is not None]
+    records = [{"file": path.name, **record} for line in reversed(taken) if (record := parse_line(line)) is not None]
     if records:
         append_bytes(path.with_name(UNDONE), b"".join(map(json_line, records)))
     if end < len(data):
@@ -64,7 +63,7 @@ def _cut_file(path: Path, keep: Callable[[Record], bool]) -> list[bytes]:
 
 def _last_moment(path: Path) -> float:
     for line in reversed(_read(path).splitlines()):
-        if (record := _parse(line)) is not None and "wall_s" in record:
+        if (record := parse_line(line)) is not None and "wall_s" in record:
             return _number(record["wall_s"])
     return 0.0
 
@@ -76,14 +75,6 @@ def _read(path: Path) -> bytes:
             return file.read() if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
     except OSError:
         return b""
-
-
-def _parse(line: bytes) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None
 
 
 def _number(value: Any) -> float:

@@ -74,10 +74,12 @@ def test_thresholds_for_all_or_each() -> None:
     assert thresholds_of(None, ["A"]) == {}
     assert thresholds_of("-200", ["A", "B"]) == {"A": -200.0, "B": -200.0}
     assert thresholds_of("A=-200,B=5", ["A", "B"]) == {"A": -200.0, "B": 5.0}
-    with pytest.raises(ConfigError, match="'C' is not measured here"):
+    with pytest.raises(ConfigError, match="'C' is none of the environments here"):
         thresholds_of("C=1", ["A"])
     with pytest.raises(ConfigError, match="expected a return"):
         thresholds_of("high", ["A"])
+    with pytest.raises(ConfigError, match="expected a return"):
+        thresholds_of("nan", ["A"])
 
 
 def test_flags_of_train_hold_for_all_runs_and_wrong_ones_are_refused_at_once() -> None:

@@ -17,8 +17,9 @@ from spreeze.report.document import write_report
 from spreeze.report.groups import group_runs
 from spreeze.report.page import TITLES, plain
 from spreeze.report.runs import NOT_ENDED, read_run
-from spreeze.report.solving import parse_thresholds, solved_at_s
+from spreeze.report.solving import solved_at_s
 from spreeze.report.spread import spread_of
+from spreeze.thresholds import parse_thresholds
 
 SUMMARY = {
     "status": "solved", "wall_s": 8.0, "env_steps": 800, "updates": 80, "sample_hz": 111.0, "update_hz": 11.0,
