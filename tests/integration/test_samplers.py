@@ -129,8 +129,8 @@ def test_an_environment_s_fault_makes_no_row(start: Callable[..., Samplers], mak
     assert len(noted) >= 5
     assert {"env_id", "episode_step", "seed", "action", "cause"} <= noted[0].keys()
     assert noted[0]["env_id"] == f"faulty_envs:{make}"
-    # beside the good answers of the same step: earlier steps that waited for the rewards behind them. The last fault may
-    # be counted and not noted, with an answer of each of the other three environments.
+    # beside the good answers of the same step: earlier steps that waited for the rewards behind them. The last fault
+    # may be counted and not noted, with an answer of each of the other three.
     waited = section.get("lost_rows") - sum(fault["lost_rows"] for fault in noted)
     if n_step == 1:
         assert 0 <= waited <= 3
