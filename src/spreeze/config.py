@@ -267,6 +267,11 @@ class RunConfig:
     gamma: float = setting(0.99, real(0.0, 1.0), "discount")
     tau: float = setting(0.005, positive(1.0), "share of the new weights that a target network takes per update")
     lr: float = setting(1e-3, positive(), "learning rate of actor, critics and temperature")
+    policy_average: float = setting(
+        0.1,
+        real(0.0, 1.0),
+        "what acts is the actor's average over this share of its updates so far; 0: the actor as it is",
+    )
     n_step: int = setting(1, whole(1, 64), "rewards summed before the bootstrap")
     replay_size: int = setting(1_000_000, whole(2), "rows kept in replay")
     learning_starts: int = setting(10_000, whole(1), "env steps, with random actions, before the first update")

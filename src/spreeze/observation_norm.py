@@ -4,7 +4,7 @@
 
 The rows in replay stay as environments gave them; what is drawn is normalized, for actor and critics alike, with the
 statistics of that moment. Whoever acts needs to know nothing of it: what is published is the actor for observations as
-they are, since the first layer takes both in (`FoldedPolicy`):
+they are, since the first layer takes both in (`fold`):
 
     x' W + b  =  x W' + b'        W' = W / std        b' = b - mean W'
 """
@@ -68,17 +68,9 @@ class ObservationNorm:
         self.scale.copy_((self._spread / self._count).sqrt_().clamp_(min=LEAST_STD).reciprocal_())
 
 
-class FoldedPolicy:
-    """The actor's vector for observations as environments give them; `renew` before it is read."""
-
-    def __init__(self, actor: Tensor, spec: PolicySpec, norm: ObservationNorm) -> None:
-        inputs, outputs = spec.layer_sizes[:2]
-        self._actor, self._norm = actor, norm
-        self.flat = actor.detach().clone()
-        self._weight = self.flat[: inputs * outputs].view(inputs, outputs)
-        self._bias = self.flat[inputs * outputs : (inputs + 1) * outputs]
-
-    def renew(self) -> None:
-        self.flat.copy_(self._actor)
-        self._weight.mul_(self._norm.scale.unsqueeze(1))
-        self._bias.sub_(self._norm.shift @ self._weight)
+def fold(policy: Tensor, spec: PolicySpec, norm: ObservationNorm) -> None:
+    """A policy's vector for normalized observations becomes that for observations as environments give them."""
+    inputs, outputs = spec.layer_sizes[:2]
+    weight = policy[: inputs * outputs].view(inputs, outputs)
+    weight.mul_(norm.scale.unsqueeze(1))
+    policy[inputs * outputs : (inputs + 1) * outputs].sub_(norm.shift @ weight)

@@ -11,6 +11,7 @@ from running import Run
 
 from spreeze.learner.checkpoint import find_checkpoint
 from spreeze.weights.numpy_policy import PolicySpec
+from spreeze.weights.published import ACTOR, AVERAGE, POLICIES
 from spreeze.weights.ssd import SsdFollower
 
 PIECES = {"critic_norm": "layer", "observation_norm": "on", "reward_scale": 0.1}
@@ -18,14 +19,14 @@ HIDDEN = 16  # as running.SMALL has it
 
 
 def published(run_dir: Path) -> np.ndarray:
-    flat = np.zeros(PolicySpec("tanh_gaussian", 3, 1, (HIDDEN, HIDDEN)).weight_count, np.float32)
-    SsdFollower(run_dir).load(flat)
+    flat = np.zeros((POLICIES, PolicySpec("tanh_gaussian", 3, 1, (HIDDEN, HIDDEN)).weight_count), np.float32)
+    SsdFollower(run_dir).load(flat.ravel())
     return flat
 
 
-def folded(state: dict[str, Any]) -> np.ndarray:
-    """By the formulas, from the actor and the statistics that a checkpoint has."""
-    flat, ends = state["actor"].copy(), 3 * HIDDEN
+def folded(state: dict[str, Any], name: str) -> np.ndarray:
+    """By the formulas, from the actor or its average and the statistics that a checkpoint has."""
+    flat, ends = state[name].copy(), 3 * HIDDEN
     mean, count = state["replay.norm_mean"], state["replay.norm_count"]
     std = np.sqrt(state["replay.norm_spread"] / count)
     weight = flat[:ends].reshape(3, HIDDEN) / std[:, None]
@@ -47,6 +48,7 @@ def test_what_was_published_last_is_the_actor_with_the_statistics_of_all_rows(tm
         assert state["replay.norm_count"] == checkpoint.end_row >= steps
         assert state["replay.norm_mean"][:2] == pytest.approx(0.0, abs=1.0)
         # statistics of the last rows may be newer than what was published: by little
-        np.testing.assert_allclose(published(run_dir), folded(state), rtol=0.05, atol=0.01)
-        hidden_on = slice(4 * HIDDEN, None)
-        assert np.array_equal(published(run_dir)[hidden_on], state["actor"][hidden_on])
+        for policy, name in ((ACTOR, "actor"), (AVERAGE, "policy_average")):
+            np.testing.assert_allclose(published(run_dir)[policy], folded(state, name), rtol=0.05, atol=0.01)
+            hidden_on = slice(4 * HIDDEN, None)
+            assert np.array_equal(published(run_dir)[policy, hidden_on], state[name][hidden_on])

@@ -51,3 +51,18 @@ def test_the_front_door_is_light(statements: str) -> None:
 )
 def test_torch_is_the_learners_alone(statements: str) -> None:
     assert "torch" not in loaded_after(statements)
+
+
+def test_what_an_update_is_compared_with_brings_no_symbolic_algebra_along() -> None:
+    pytest.importorskip("torch")
+    program = """
+import torch
+from spreeze.algos import make_algorithm
+from spreeze.config import RunConfig
+from spreeze.spec import Layout
+layout = Layout(3, 1)
+make_algorithm("sac", 3, 1, RunConfig(), torch.device("cpu"), 0, engine="reference").update(
+    layout.split(torch.zeros(4, layout.row_size)), 0
+)
+"""
+    assert "sympy" not in loaded_after(program)

@@ -14,7 +14,7 @@ from spreeze.learner.graphs import EagerUpdates
 from spreeze.learner.paired_replay import PairedReplay
 from spreeze.learner.places import CpuPlace
 from spreeze.learner.split import SplitUpdates
-from spreeze.observation_norm import LEAST_STD, FoldedPolicy, ObservationNorm
+from spreeze.observation_norm import LEAST_STD, ObservationNorm, fold
 from spreeze.replay import Replay
 from spreeze.spec import Layout
 from spreeze.weights.numpy_policy import NumpyPolicy, PolicySpec
@@ -86,13 +86,9 @@ def test_folding_by_hand() -> None:
     """h = relu(2 x' + 1) with x' = (x - 10) / 5 is relu(0.4 x - 3)."""
     spec, norm = PolicySpec("tanh", 1, 1, (1,)), ObservationNorm(Layout(1, 1))
     norm.update(observations(5.0, 15.0))
-    actor = torch.tensor([2.0, 1.0, 3.0, 0.25])  # W1, b1, W2, b2
-    folded = FoldedPolicy(actor, spec, norm)
-    folded.renew()
-    assert folded.flat.tolist() == pytest.approx([0.4, -3.0, 3.0, 0.25])
-    actor[0] = 4.0
-    folded.renew()  # from the actor as it is now, not from what was folded before
-    assert folded.flat.tolist() == pytest.approx([0.8, -7.0, 3.0, 0.25])
+    policy = torch.tensor([2.0, 1.0, 3.0, 0.25])  # W1, b1, W2, b2
+    fold(policy, spec, norm)
+    assert policy.tolist() == pytest.approx([0.4, -3.0, 3.0, 0.25])
 
 
 @pytest.mark.parametrize("name", list(ALGORITHMS))
@@ -103,10 +99,10 @@ def test_whoever_acts_on_observations_as_they_are_acts_as_the_actor_on_normalize
     for turn in range(6):
         algorithm.update(replay.sample(32), turn % algorithm.period)
     assert replay.norm is not None
-    folded = FoldedPolicy(algorithm.policy_flat(), algorithm.policy_spec, replay.norm)
-    folded.renew()
+    folded = algorithm.policy_flat().detach().clone()
+    fold(folded, algorithm.policy_spec, replay.norm)
     policy = NumpyPolicy(algorithm.policy_spec, batch=20)
-    policy.flat[:] = folded.flat.numpy()
+    policy.flat[:] = folded.numpy()
     obs = made_up_rows(20, seed=9)[:, LAYOUT.slice_of("obs")]
     expected = algorithm.actor.forward((obs - replay.norm.shift) * replay.norm.scale)[0][0]
     np.testing.assert_allclose(policy.forward(obs.numpy()), expected.numpy(), rtol=1e-3, atol=1e-4)

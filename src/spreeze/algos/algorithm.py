@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from spreeze.algos.average import PolicyAverage
 from spreeze.errors import SpreezeError
 from spreeze.spec import Batch
 from spreeze.weights.numpy_policy import PolicySpec
@@ -49,6 +50,7 @@ class Algorithm(Protocol):
     period: int  # update(batch, turn) is called with turn = 0, 1, ..., period - 1, 0, ...
     policy_spec: PolicySpec
     generator: torch.Generator  # on the actor's device
+    average: PolicyAverage  # what others act with; whoever publishes it lets it follow
     metrics: Metrics  # 0-dim, on the actor's device, written in place by every update; fetched for the reports
     critic_metrics: Metrics  # the critics' part; `metrics` itself where both are on one device
 

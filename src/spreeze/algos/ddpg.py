@@ -9,6 +9,7 @@ from torch import Tensor
 
 from spreeze.algos.adam import Adam, polyak
 from spreeze.algos.algorithm import Advice, Proposal, load_state, make_metrics
+from spreeze.algos.average import PolicyAverage
 from spreeze.algos.engine import Engine
 from spreeze.config import RunConfig
 from spreeze.draws import restore
@@ -44,6 +45,7 @@ class Ddpg:
             (obs_size + action_size, *config.hidden, 1), layer_norm=config.critic_norm == "layer"
         )
         self.target_critic = critic_nets.twin(self.critic)
+        self.average = PolicyAverage(self.actor.parameters.data, config.policy_average)
         self.actor_adam = Adam(self.actor.parameters.data, self.actor.parameters.grad, config.lr)
         self.critic_adam = Adam(self.critic.parameters.data, self.critic.parameters.grad, config.lr)
         names = ("critic_loss", "actor_loss", "q_mean")
@@ -101,6 +103,7 @@ class Ddpg:
             "target_actor": self.target_actor.parameters.data,
             "critic": self.critic.parameters.data,
             "target_critic": self.target_critic.parameters.data,
+            **self.average.state("policy_average"),
             **self.actor_adam.state("actor_adam"),
             **self.critic_adam.state("critic_adam"),
             "generator": self.generator.get_state(),

@@ -46,12 +46,14 @@ class ReferenceMlp:
         leaves = [leaf for layer in self._leaves for leaf in layer]
         views = [view for layer in self.parameters.grad_layers for view in layer]
         with torch.enable_grad():
-            outputs = tape.outputs[:, : grad_output.shape[1]]
-        for view, grad in zip(views, torch.autograd.grad(outputs, leaves, grad_output), strict=True):
+            loss = weighted_sum(tape.outputs[:, : grad_output.shape[1]], grad_output)
+        for view, grad in zip(views, torch.autograd.grad(loss, leaves), strict=True):
             view.copy_(grad)
 
     def input_grad(self, tape: Tape, grad_output: Tensor, first_column: int) -> Tensor:
-        (grad,) = torch.autograd.grad(tape.outputs, tape.inputs, grad_output)
+        with torch.enable_grad():
+            loss = weighted_sum(tape.outputs, grad_output)
+        (grad,) = torch.autograd.grad(loss, tape.inputs)
         return grad[:, first_column:]
 
     def refresh(self) -> None:
@@ -78,6 +80,12 @@ class ReferenceSquash:
         leaf, action, log_prob = tape
         rows = len(grad_action)
         with torch.enable_grad():
-            outputs = (action[:rows], log_prob[:rows])
-        (grad,) = torch.autograd.grad(outputs, leaf, (grad_action, grad_log_prob.expand(rows)))
+            loss = weighted_sum(action[:rows], grad_action) + weighted_sum(log_prob[:rows], grad_log_prob)
+        (grad,) = torch.autograd.grad(loss, leaf)
         return grad[:rows]
+
+
+def weighted_sum(outputs: Tensor, grad_output: Tensor) -> Tensor:
+    """Its gradient in `outputs` is `grad_output`. (torch.autograd.grad takes a grad_output itself, and imports sympy to
+    look at its shape: two seconds of a run's start.)"""
+    return (outputs * grad_output).sum()

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from spreeze.algos.adam import Adam, polyak
 from spreeze.algos.algorithm import Advice, Proposal, load_state, make_metrics
+from spreeze.algos.average import PolicyAverage
 from spreeze.algos.engine import Engine
 from spreeze.config import AUTO, RunConfig
 from spreeze.draws import restore
@@ -49,6 +50,7 @@ class Sac:
         self.log_temperature = torch.full((1,), config.init_temperature, device=device, dtype=nets.dtype).log_()
         self.temperature_grad = torch.zeros_like(self.log_temperature)
 
+        self.average = PolicyAverage(self.actor.parameters.data, config.policy_average)
         self.actor_adam = Adam(self.actor.parameters.data, self.actor.parameters.grad, config.lr)
         self.critics_adam = Adam(self.critics.parameters.data, self.critics.parameters.grad, config.lr)
         self.temperature_adam = Adam(self.log_temperature, self.temperature_grad, config.lr)
@@ -131,6 +133,7 @@ class Sac:
             "critics": self.critics.parameters.data,
             "target_critics": self.target_critics.parameters.data,
             "log_temperature": self.log_temperature,
+            **self.average.state("policy_average"),
             **self.actor_adam.state("actor_adam"),
             **self.critics_adam.state("critics_adam"),
             **self.temperature_adam.state("temperature_adam"),

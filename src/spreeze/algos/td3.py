@@ -9,6 +9,7 @@ from torch import Tensor
 
 from spreeze.algos.adam import Adam, polyak
 from spreeze.algos.algorithm import Advice, Proposal, load_state, make_metrics
+from spreeze.algos.average import PolicyAverage
 from spreeze.algos.engine import Engine
 from spreeze.config import RunConfig
 from spreeze.draws import restore
@@ -46,6 +47,7 @@ class Td3:
             (obs_size + action_size, *config.hidden, 1), copies=2, layer_norm=config.critic_norm == "layer"
         )
         self.target_critics = critic_nets.twin(self.critics)
+        self.average = PolicyAverage(self.actor.parameters.data, config.policy_average)
         self.actor_adam = Adam(self.actor.parameters.data, self.actor.parameters.grad, config.lr)
         self.critics_adam = Adam(self.critics.parameters.data, self.critics.parameters.grad, config.lr)
         names = ("critic_loss", "actor_loss", "q_mean")
@@ -114,6 +116,7 @@ class Td3:
             "target_actor": self.target_actor.parameters.data,
             "critics": self.critics.parameters.data,
             "target_critics": self.target_critics.parameters.data,
+            **self.average.state("policy_average"),
             **self.actor_adam.state("actor_adam"),
             **self.critics_adam.state("critics_adam"),
             "generator": self.generator.get_state(),

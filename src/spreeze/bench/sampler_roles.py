@@ -27,6 +27,7 @@ from spreeze.runtime.topology import Topology, connect
 from spreeze.spec import layout_of
 from spreeze.weights.link import WeightsStamp
 from spreeze.weights.numpy_policy import PolicySpec
+from spreeze.weights.published import POLICIES
 from spreeze.weights.ssd import SsdPublisher
 
 READER_POLL_S = 0.001  # a learner looks about as often, between its updates
@@ -108,7 +109,7 @@ def sampler_roles(env_id: str, resolved: Resolved, run_dir: Path) -> Iterator[Sa
     cells = topology.board.section("learner")
     cells.set("env_steps_permitted", UNBOUNDED)
     SsdPublisher(run_dir, announce=lambda version: cells.set("weights_version", version)).publish(
-        fresh_weights(policy), WeightsStamp(1, 0, time.monotonic_ns())
+        np.tile(fresh_weights(policy), POLICIES), WeightsStamp(1, 0, time.monotonic_ns())
     )
     children: list[Child] = []
     most = block_rows(int(config.envs_per_sampler), config.n_step)

@@ -28,12 +28,12 @@ class Publishing:
         warn: Callable[[str], None],
         version: int = 0,
         losses: torch.Tensor | None = None,
-        renew: Callable[[], object] | None = None,
+        renew: Callable[[int], object] | None = None,
     ) -> None:
         """`version`: the last one of an earlier command. `losses`: checked beside the weights where they lie on the
-        same device. `renew`: makes `flat` from the actor, where it is not the actor's own vector."""
+        same device. `renew`: makes `flat` from the actor after so many updates."""
         self._publisher = publisher
-        self._flat = flat  # the actor's parameters, on its device
+        self._flat = flat  # on the actor's device
         self._renew = renew
         self._losses = losses if losses is not None and losses.device == flat.device else flat[:0]
         self._host = torch.zeros(flat.shape, pin_memory=flat.is_cuda)
@@ -104,7 +104,7 @@ class Publishing:
         self._idle.clear()
         self._copying = WeightsStamp(self.version, updates, time.monotonic_ns())
         if self._renew is not None:
-            self._renew()
+            self._renew(updates)
         self._host.copy_(self._flat.detach(), non_blocking=True)
         self._host_losses.copy_(self._losses.detach(), non_blocking=True)
         if self._copied is None:

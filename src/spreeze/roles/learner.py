@@ -14,6 +14,7 @@ from spreeze.algos.algorithm import Algorithm
 from spreeze.algos.allocation import keep_freed_memory
 from spreeze.algos.choice import choose_update
 from spreeze.algos.denormals import flush_denormals
+from spreeze.algos.kernel_limits import LEAST_CAPABILITY, why_not_for
 from spreeze.board import Board, Life
 from spreeze.config import OFF, RunConfig
 from spreeze.experience.link import InTurn, Receiver
@@ -29,17 +30,18 @@ from spreeze.learner.losses import Losses, halves_of
 from spreeze.learner.pacing import Pacing, make_pacing
 from spreeze.learner.paired_replay import PairedReplay
 from spreeze.learner.pool_replay import PoolIngest, PoolReplay
+from spreeze.learner.published import Published
 from spreeze.learner.publishing import Publishing
 from spreeze.learner.restoring import restore
 from spreeze.learner.rounds import Rounds
 from spreeze.learner.saving import Saving
 from spreeze.learner.two_places import make_split_ladder, make_two_places
-from spreeze.observation_norm import FoldedPolicy
 from spreeze.replay import Replay
 from spreeze.roles.job import Job
 from spreeze.roles.links import LearnerLinks
 from spreeze.roles.reporting import report_event
 from spreeze.spec import Layout, layout_of
+from spreeze.tuning.hardware import find_gpus
 from spreeze.weights.policy_file import POLICY_FILE, save_policy
 
 # samplers may be ahead of an exact ratio by this many of their steps: one on its way, one waiting
@@ -49,16 +51,20 @@ _NOTHING_YET = dict.fromkeys(("updates", "update_frames", "env_steps", "weights_
 
 def run(job: Job, links: LearnerLinks, life: Life) -> None:
     config, say = job.config, partial(report_event, job)
-    prepare_devices(config)
     say("device", f"torch {torch.__version__} is loaded; updates are being made for {config.device}")
-    parts = make_parts(layout_of(job.env_spec), config, partial(say, "warning"), links.rows)
+    layout = layout_of(job.env_spec)
+    if words := compile_kernels(layout, config):
+        say("kernels", words)
+    prepare_devices(config)
+    parts = make_parts(layout, config, partial(say, "warning"), links.rows)
     say("updates", parts.reason)
-    published = Published.of(parts)
+    published = Published(parts.algorithm, parts.replay.norm)
     loop = make_loop(job, links, life, parts, published, say)
     life.ready()
     loop.work()
     if not (job.run_dir / POLICY_FILE).exists():  # a run too short for an evaluation leaves a policy as well
-        flat = published.renewed().detach().cpu().numpy()
+        published.renew(loop.updates)
+        flat = published.average.cpu().numpy()
         save_policy(job.run_dir, job.policy, job.env_spec, flat, {"updates": loop.updates, "return_mean": None})
 
 
@@ -152,26 +158,6 @@ class Parts(NamedTuple):
     reason: str  # which code computes them, and why
 
 
-class Published(NamedTuple):
-    """The actor as everybody else acts with it."""
-
-    flat: Tensor
-    renew: Callable[[], object] | None  # makes `flat` from the actor, where it is not the actor's own vector
-
-    @staticmethod
-    def of(parts: Parts) -> Published:
-        actor, norm = parts.algorithm.policy_flat(), parts.replay.norm
-        if norm is None:
-            return Published(actor, None)
-        folded = FoldedPolicy(actor, parts.algorithm.policy_spec, norm)
-        return Published(folded.flat, folded.renew)
-
-    def renewed(self) -> Tensor:
-        if self.renew is not None:
-            self.renew()
-        return self.flat
-
-
 def make_parts(
     layout: Layout, config: RunConfig, warn: Callable[[str], None], receiver: Receiver | None = None
 ) -> Parts:
@@ -192,6 +178,21 @@ def make_replay(layout: Layout, config: RunConfig, device: torch.device, receive
         layout, config.replay_size, device, config.seed,
         normalize=config.observation_norm == "on", reward_scale=config.reward_scale,
     )  # fmt: skip
+
+
+def compile_kernels(layout: Layout, config: RunConfig) -> str | None:
+    """Before this process touches a GPU. -> what was done, if there was anything to do."""
+    gpus = {f"cuda:{gpu.index}": gpu for gpu in find_gpus()} if config.device != "cpu" else {}
+    capability = gpus[config.device].capability if config.device in gpus else None
+    whole = config.actor_device is None and config.compile == "on"
+    if not whole or capability is None or capability < LEAST_CAPABILITY:
+        return None
+    if why_not_for(config.hidden, config.precision, config.critic_norm):
+        return None
+    from spreeze.algos.kernels.ahead import compile_ahead  # imports triton
+
+    torch.set_num_threads(1)  # no thread may be running when it forks
+    return compile_ahead(layout, config, capability)
 
 
 def prepare_devices(config: RunConfig) -> None:

@@ -3,7 +3,8 @@
 SAMPLER k --ring k--> LEARNER          rows: packed in the sampler, copied into ring k (1), out of it into the
                                        learner's staging (2), from there into replay on its device (3); or, where
                                        they are drawn from the pool, copied into it (1) and nowhere else
-LEARNER --weights--> everybody         the actor's flat vector: a file in the run folder, or shared memory
+LEARNER --weights--> everybody         the actor for samplers and its average for all others, as one flat vector: a
+                                       file in the run folder, or shared memory
 everybody --board--> SUPERVISOR        counters and heartbeats; the supervisor's own cell stops everybody
 """
 
@@ -22,6 +23,7 @@ from spreeze.roles.links import EvaluatorLinks, LearnerLinks, SamplerLinks, Visu
 from spreeze.spec import Layout
 from spreeze.weights.link import Follower, Publisher
 from spreeze.weights.memory import MemoryFollower, MemoryPublisher, make_weights_block
+from spreeze.weights.published import ACTOR, AVERAGE, POLICIES, PolicyFollower
 from spreeze.weights.ssd import SsdFollower, SsdPublisher
 
 
@@ -73,7 +75,7 @@ def connect(
         board=Board.create(samplers),
         way=experience,
         experience=make_channel(experience, demand),
-        weights=make_weights_block(count) if weights == "memory" else None,
+        weights=make_weights_block(POLICIES * count) if weights == "memory" else None,
     )
 
 
@@ -89,15 +91,15 @@ def open_board(wiring: dict[str, Any]) -> Board:
 
 def open_sampler_links(wiring: dict[str, Any], board: Board, run_dir: Path, count: int) -> SamplerLinks:
     sender = open_sender(wiring["way"], wiring["experience"])
-    return SamplerLinks(board, sender, _follower(wiring, board, run_dir, count))
+    return SamplerLinks(board, sender, _follower(wiring, board, run_dir, count, ACTOR))
 
 
 def open_evaluator_links(wiring: dict[str, Any], board: Board, run_dir: Path, count: int) -> EvaluatorLinks:
-    return EvaluatorLinks(board, _follower(wiring, board, run_dir, count))
+    return EvaluatorLinks(board, _follower(wiring, board, run_dir, count, AVERAGE))
 
 
 def open_visualizer_links(wiring: dict[str, Any], board: Board, run_dir: Path, count: int) -> VisualizerLinks:
-    return VisualizerLinks(board, _follower(wiring, board, run_dir, count))
+    return VisualizerLinks(board, _follower(wiring, board, run_dir, count, AVERAGE))
 
 
 def open_learner_links(wiring: dict[str, Any], board: Board, run_dir: Path, count: int) -> LearnerLinks:
@@ -111,15 +113,18 @@ def open_learner_links(wiring: dict[str, Any], board: Board, run_dir: Path, coun
     if wiring["weights"] is None:
         publisher = SsdPublisher(run_dir, announce)
     else:
-        publisher = MemoryPublisher(_open(wiring["weights"]), count, announce)
+        publisher = MemoryPublisher(_open(wiring["weights"]), POLICIES * count, announce)
     return LearnerLinks(board, rows, publisher)
 
 
-def _follower(wiring: dict[str, Any], board: Board, run_dir: Path, count: int) -> Follower:
+def _follower(wiring: dict[str, Any], board: Board, run_dir: Path, count: int, which: int) -> Follower:
+    published: Follower
     if wiring["weights"] is None:
         cells = board.section("learner")
-        return SsdFollower(run_dir, announced=lambda: cells.get("weights_version"))
-    return MemoryFollower(_open(wiring["weights"]), count)
+        published = SsdFollower(run_dir, announced=lambda: cells.get("weights_version"))
+    else:
+        published = MemoryFollower(_open(wiring["weights"]), POLICIES * count)
+    return PolicyFollower(published, count, which)
 
 
 def _describe(block: SharedBlock) -> dict[str, int]:

@@ -26,6 +26,7 @@ from spreeze.watching.playing import Player
 from spreeze.weights.link import Follower, WeightsStamp
 from spreeze.weights.numpy_policy import PolicySpec
 from spreeze.weights.policy_file import LIVE_POLICY_SPEC, load_policy
+from spreeze.weights.published import AVERAGE, PolicyFollower
 from spreeze.weights.ssd import SsdFollower
 
 LOOK_EVERY_S = 0.5
@@ -123,7 +124,8 @@ def _followed(
     """What is followed, what it is a vector of, and how it describes itself."""
     on_disk = read_document(run_dir / CONFIG_FILE, "the config.json of a run").get("weights") != "memory"
     if live and on_disk:
-        return SsdFollower(run_dir), _live_spec(run_dir), None
+        spec = _live_spec(run_dir)
+        return PolicyFollower(SsdFollower(run_dir), spec.weight_count, AVERAGE), spec, None
     if live:
         say("this run keeps its live weights in memory: shown is the best policy so far")
     best = BestFollower(run_dir)

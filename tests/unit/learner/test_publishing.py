@@ -61,8 +61,10 @@ class Desk:
         self.disk = Disk()
         self.flat = torch.zeros(3)
         self.warnings: list[str] = []
-        self.renew: Callable[[], object] = lambda: None
-        self.publishing = Publishing(self.disk, self.flat, self.warnings.append, renew=lambda: self.renew())
+        self.renew: Callable[[int], object] = lambda updates: None
+        self.publishing = Publishing(
+            self.disk, self.flat, self.warnings.append, renew=lambda updates: self.renew(updates)
+        )
 
     def offer(self, updates: int, after_s: float = PUBLISH_EVERY_S) -> None:
         """The clock moves on, the updates are done, and they are offered; waits until what began has ended."""
@@ -113,7 +115,7 @@ def test_a_vector_that_is_made_from_the_actor_is_made_anew_for_each_publication(
     make_desk: Callable[[], Desk],
 ) -> None:
     desk = make_desk()
-    desk.renew = lambda: desk.flat.mul_(-1.0)
+    desk.renew = lambda updates: desk.flat.fill_(-updates)
     for updates in (5, 6):
         desk.offer(updates)
     assert [values for _, values in desk.disk.published] == [[-5.0] * 3, [-6.0] * 3]
