@@ -8,7 +8,6 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from spreeze.algos.algorithm import Algorithm
 from spreeze.algos.allocation import keep_freed_memory

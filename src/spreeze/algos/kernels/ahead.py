@@ -54,7 +54,8 @@ def compile_ahead(layout: Layout, config: RunConfig, capability: tuple[int, int]
     began = time.monotonic()
     triton_key()  # hashes all of Triton: once here, not in every process
     launches = launches_of_updates(layout, config)
-    work = [_compile_what_loads_kernels, *(partial(_compile, launch, capability) for launch in launches)]
+    work: list[Callable[[], None]] = [_compile_what_loads_kernels]
+    work += [partial(_compile, launch, capability) for launch in launches]
     failed = _side_by_side(work)
     seconds = f"{time.monotonic() - began:.1f} s"
     if failed:
