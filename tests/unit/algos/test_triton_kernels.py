@@ -27,12 +27,13 @@ from spreeze.gather import gather_by_torch, gather_by_triton
 from spreeze.spec import Batch, Layout
 
 EVERY = pytest.mark.parametrize("name", list(KERNEL_ALGORITHMS))
+NORM = pytest.mark.parametrize("critic_norm", ["none", "layer"])
 LAYOUT = Layout(5, 3)
 ROWS = 20  # no multiple of any tile
 
 
-def make_config(hidden: tuple[int, int] = (16, 16)) -> RunConfig:
-    return RunConfig(hidden=hidden, lr=1e-3, target_entropy=-3.0)
+def make_config(hidden: tuple[int, int] = (16, 16), critic_norm: str = "none") -> RunConfig:
+    return RunConfig(hidden=hidden, lr=1e-3, target_entropy=-3.0, critic_norm=critic_norm)
 
 
 def make_kernels(name: str, layout: Layout = LAYOUT, config: RunConfig | None = None, seed: int = 0) -> Any:
@@ -54,21 +55,8 @@ def copy_state(algorithm: Any) -> dict[str, torch.Tensor]:
     return {name: value.clone() for name, value in algorithm.state().items()}
 
 
-@EVERY
-@pytest.mark.parametrize(
-    ("layout", "hidden", "rows"),
-    [
-        (LAYOUT, (32, 16), 40),
-        (Layout(70, 1), (16, 32), 17),  # the observation is taken in several steps
-        (Layout(16, 17), (16, 64), 130),  # sizes that leave no room for padding, and several splits of the rows
-    ],
-)
-def test_the_kernels_learn_what_the_reference_learns(
-    name: str, layout: Layout, hidden: tuple[int, int], rows: int
-) -> None:
-    config = make_config(hidden)
-    kernels, reference = make_kernels(name, layout, config), make_reference(name, layout, config)
-    batch = draw_batch(layout, rows)
+def check_same_learning(kernels: Any, reference: Any, batch: Batch) -> None:
+    """After every turn of the algorithm twice."""
     for turn in [*range(reference.period)] * 2:
         for algorithm in (kernels, reference):
             algorithm.update(batch, turn)
@@ -81,8 +69,47 @@ def test_the_kernels_learn_what_the_reference_learns(
 
 
 @EVERY
-def test_a_loaded_state_goes_on_bit_for_bit(name: str) -> None:
-    whole, resumed = make_kernels(name), make_kernels(name, seed=9)
+@NORM
+@pytest.mark.parametrize(
+    ("layout", "hidden", "rows"),
+    [
+        (LAYOUT, (32, 16), 40),
+        (Layout(70, 1), (16, 32), 17),  # the observation is taken in several steps
+        (Layout(16, 17), (16, 64), 130),  # sizes that leave no room for padding, and several splits of the rows
+    ],
+)
+def test_the_kernels_learn_what_the_reference_learns(
+    name: str, critic_norm: str, layout: Layout, hidden: tuple[int, int], rows: int
+) -> None:
+    config = make_config(hidden, critic_norm)
+    kernels, reference = make_kernels(name, layout, config), make_reference(name, layout, config)
+    check_same_learning(kernels, reference, draw_batch(layout, rows))
+
+
+@EVERY
+@pytest.mark.parametrize("cols", [16, 32, 64])  # in 64 the second layer's weights are kept whole
+def test_layer_norm_is_the_same_however_the_second_layer_is_cut(name: str, cols: int) -> None:
+    config = make_config((32, 64), "layer")
+    kernels, reference = make_kernels(name, config=config), make_reference(name, config=config)
+    default = kernels.kernels.cut_for(ROWS, 32, 64)
+    tile = default.critic._replace(cols=cols)
+    kernels.kernels.cut_for = lambda *sizes: default._replace(critic=tile, target=tile)
+    check_same_learning(kernels, reference, draw_batch())
+
+
+@pytest.mark.parametrize("batch_size", [256, 8_192, 131_072])
+@pytest.mark.parametrize("hidden2", [16, 128, 256])
+def test_layer_norm_changes_the_cut_of_the_critics_alone(batch_size: int, hidden2: int) -> None:
+    plain, normed = cut_for(batch_size, 256, hidden2), cut_for(batch_size, 256, hidden2, norm=True)
+    assert normed._replace(critic=plain.critic, target=plain.target) == plain
+    assert hidden2 % normed.critic.cols == 0
+
+
+@EVERY
+@NORM
+def test_a_loaded_state_goes_on_bit_for_bit(name: str, critic_norm: str) -> None:
+    config = make_config(critic_norm=critic_norm)
+    whole, resumed = make_kernels(name, config=config), make_kernels(name, config=config, seed=9)
     batch = draw_batch()
     for turn in range(whole.period):
         whole.update(batch, turn)
@@ -94,10 +121,13 @@ def test_a_loaded_state_goes_on_bit_for_bit(name: str) -> None:
 
 
 @EVERY
-def test_parity_holds_and_leaves_the_state_as_it_was(name: str) -> None:
-    kernels = make_kernels(name)
+@NORM
+def test_parity_holds_and_leaves_the_state_as_it_was(name: str, critic_norm: str) -> None:
+    config = make_config(critic_norm=critic_norm)
+    kernels = make_kernels(name, config=config)
     before = copy_state(kernels)
-    parity = parity_check(kernels, make_reference(name, seed=5), draw_batch(), make_reference(name, seed=6))
+    reference, plain = (make_reference(name, config=config, seed=seed) for seed in (5, 6))
+    parity = parity_check(kernels, reference, draw_batch(), plain)
     assert parity.ok
     assert parity.worst < 0.01, parity
     assert [key for key, value in before.items() if not torch.equal(value, kernels.state()[key])] == []

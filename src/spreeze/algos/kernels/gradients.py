@@ -46,11 +46,12 @@ def critic_errors(
 
 @triton.jit
 def critic_gradients(
-    obs_action, stride, dq_in, h1_in, mask_in, g1_in, packed, flat, partial, B,
-    SPLIT_ROWS: tl.constexpr, Q: tl.constexpr, INPUTS: tl.constexpr, W2_START: tl.constexpr,
+    obs_action, stride, dq_in, h1_in, mask_in, e2_in, h2_in, g1_in, packed, flat, partial, B,
+    SPLIT_ROWS: tl.constexpr, NORM: tl.constexpr, Q: tl.constexpr, INPUTS: tl.constexpr, W2_START: tl.constexpr,
     H1: tl.constexpr, H2: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr, INPUT_COLS: tl.constexpr,
 ):  # fmt: skip
-    """Programs (block, critic, split): blocks of W2 with what follows it, then blocks of W1."""
+    """Programs (block, critic, split): blocks of W2 with what follows it, then blocks of W1. With NORM what follows
+    has programs of its own between them, since it is summed from tiles that W2's products read: see actor_gradients."""
     block = tl.program_id(0)
     critic = tl.program_id(1)
     split = tl.program_id(2)
@@ -66,10 +67,43 @@ def critic_gradients(
     offset = critic.to(tl.int64) * B
     dq_in += offset
     h1_in += offset * H1
-    mask_in += offset * H2
+    if NORM:
+        e2_in += offset * H2
+        h2_in += offset * H2
+    else:
+        mask_in += offset * H2
     g1_in += offset * H1
+    input_start: tl.constexpr = 2 * second_blocks if NORM else second_blocks
 
-    if block < second_blocks:
+    if NORM and block < second_blocks:
+        column = block * BLOCK_COLS + tl.arange(0, BLOCK_COLS)
+        total = tl.zeros((H1, BLOCK_COLS), tl.float32)
+        for start in range(0, SPLIT_ROWS, BLOCK_ROWS):
+            rows = first + start + tl.arange(0, BLOCK_ROWS)
+            live = rows < B
+            dq = tl.load(dq_in + rows, live, other=0.0)
+            e2 = tl.load(e2_in + rows[:, None] * H2 + column[None, :], live[:, None], other=0.0)
+            h1 = tl.load(h1_in + rows[:, None] * H1 + hidden[None, :], live[:, None], other=0.0)
+            total = tl.dot(tl.trans(h1), (e2 * dq[:, None]).to(h1.dtype), total)
+        tl.store(partial + w2_start + critic * H1 * H2 + hidden[:, None] * H2 + column[None, :], total)
+    elif NORM and block < 2 * second_blocks:
+        column = (block - second_blocks) * BLOCK_COLS + tl.arange(0, BLOCK_COLS)
+        of_e2 = tl.zeros((BLOCK_ROWS, BLOCK_COLS), tl.float32)
+        of_h2 = tl.zeros((BLOCK_ROWS, BLOCK_COLS), tl.float32)
+        of_dq = tl.zeros((BLOCK_ROWS,), tl.float32)
+        for start in range(0, SPLIT_ROWS, BLOCK_ROWS):
+            rows = first + start + tl.arange(0, BLOCK_ROWS)
+            live = rows < B
+            dq = tl.load(dq_in + rows, live, other=0.0)
+            at_h2 = rows[:, None] * H2 + column[None, :]
+            of_e2 += tl.load(e2_in + at_h2, live[:, None], other=0.0) * dq[:, None]
+            of_h2 += tl.load(h2_in + at_h2, live[:, None], other=0.0) * dq[:, None]
+            of_dq += dq
+        tl.store(partial + b2_start + critic * H2 + column, tl.sum(of_e2, 0))
+        tl.store(partial + w3_start + critic * H2 + column, tl.sum(of_h2, 0))
+        if block == second_blocks:
+            tl.store(partial + w3_start + Q * H2 + critic, tl.sum(of_dq, 0))
+    elif block < second_blocks:
         column = block * BLOCK_COLS + tl.arange(0, BLOCK_COLS)
         total = tl.zeros((H1, BLOCK_COLS), tl.float32)
         # summed over the rows only once at the end: a sum over a tile makes all warps wait for each other
@@ -97,7 +131,7 @@ def critic_gradients(
         if block == 0:
             tl.store(partial + w3_start + Q * H2 + critic, tl.sum(of_dq, 0))
     else:
-        input_column = (block - second_blocks) * INPUT_COLS + tl.arange(0, INPUT_COLS)
+        input_column = (block - input_start) * INPUT_COLS + tl.arange(0, INPUT_COLS)
         transposed = tl.zeros((H1, INPUT_COLS), tl.float32)
         for start in range(0, SPLIT_ROWS, BLOCK_ROWS):
             rows = first + start + tl.arange(0, BLOCK_ROWS)

@@ -11,6 +11,15 @@ Critics have one output, so with w3 (H2,) as last weights, mask = (h2 > 0) and d
 
 g1 needs no target: forward and backward are one pass over W2, and dq joins when gradients are summed (gradients.py).
 
+With layer norm (NORM) h = relu(n), n = (z - mean(z)) / std, and per unit of dq
+
+    d2 = w3 * (n2 > 0)                       e2 = dq/dz2 = (d2 - mean(d2) - n2 * mean(d2 * n2)) / std2
+    d1 = (e2 @ W2^T) * (n1 > 0)              g1 = dq/dz1 = (d1 - mean(d1) - n1 * mean(d1 * n1)) / std1
+    dloss/dW2 = h1^T @ (dq * e2)             dloss/dW3 = h2^T @ dq
+
+The means need whole rows of z2, so W2 goes by in slices of BLOCK_COLS rows on the way there, of as many columns on the
+way back; with BLOCK_COLS = H2 it is read once and kept.
+
 B rows; OBS, A, OBS_PAD and ACTION_PAD are the sizes of observation and action, and the padded ones. `packed` is one
 network's weights in the products' type, | W1 (OBS_PAD, H1) | W2 (H1, H2) | W3 (H2, heads * ACTION_PAD) | of an actor
 and | W1 (OBS_PAD + ACTION_PAD, H1) | W2 (H1, H2) | W3 (H2,) | of a critic.
@@ -24,15 +33,17 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from spreeze.algos import layer_norm
 from spreeze.weights import numpy_policy
 
 # what a critic pass is for
 TARGET_VALUES = tl.constexpr(0)  # q
-TRAINING = tl.constexpr(1)  # q, h1, mask, g1
+TRAINING = tl.constexpr(1)  # q, h1, g1, and mask or, with layer norm, e2 and h2
 ADVICE = tl.constexpr(2)  # q, dq/daction
 
 LOG_STD_MIN = tl.constexpr(numpy_policy.LOG_STD_MIN)
 LOG_STD_MAX = tl.constexpr(numpy_policy.LOG_STD_MAX)
+EPSILON = tl.constexpr(layer_norm.EPSILON)
 
 
 @triton.jit
@@ -63,6 +74,20 @@ def first_layer(
         weight = tl.load(packed + column[:, None] * H1 + hidden[None, :])
         total = tl.dot(x.to(weight.dtype), weight, total)
     return total
+
+
+@triton.jit
+def normalize(z, H: tl.constexpr):
+    """Layer norm n of z (rows, H), and 1 / std (rows,)."""
+    centred = z - (tl.sum(z, 1) / H)[:, None]
+    inverse_std = 1.0 / tl.sqrt(tl.sum(centred * centred, 1) / H + EPSILON)
+    return centred * inverse_std[:, None], inverse_std
+
+
+@triton.jit
+def normalize_backward(d, n, d_dot_n, inverse_std, H: tl.constexpr):
+    """d = dloss/dn (rows, H) -> dloss/dz; d_dot_n (rows,): the sums of d n over the units."""
+    return inverse_std[:, None] * (d - (tl.sum(d, 1) / H)[:, None] - n * (d_dot_n / H)[:, None])
 
 
 @triton.jit
@@ -154,12 +179,13 @@ def actor_forward(
 
 @triton.jit
 def critic_pass(
-    obs, stride, action, action_stride, packed, flat, q_out, h1_out, mask_out, g1_out, dq_daction, B,
-    PURPOSE: tl.constexpr, Q: tl.constexpr,
+    obs, stride, action, action_stride, packed, flat, q_out, h1_out, mask_out, e2_out, h2_out, g1_out, dq_daction, B,
+    PURPOSE: tl.constexpr, NORM: tl.constexpr, Q: tl.constexpr,
     OBS: tl.constexpr, A: tl.constexpr, OBS_PAD: tl.constexpr, OBS_STEP: tl.constexpr, ACTION_PAD: tl.constexpr,
     H1: tl.constexpr, H2: tl.constexpr, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr,
 ):  # fmt: skip
-    """Programs (tile, critic). `flat` holds Q networks, `packed` one after the other."""
+    """Programs (tile, critic). `flat` holds Q networks, `packed` one after the other. With NORM what goes from product
+    to product is left in h1_out, e2_out and g1_out, whatever the PURPOSE."""
     critic = tl.program_id(1)
     rows = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     live = rows < B
@@ -178,42 +204,96 @@ def critic_pass(
     z1 = first_layer(obs, stride, rows, live, packed, OBS, OBS_PAD, OBS_STEP, H1, BLOCK_ROWS)
     a = tl.load(action + rows[:, None] * action_stride + act[None, :], live[:, None] & (act < A)[None, :], other=0.0)
     w_action = tl.load(packed + w1_action + act[:, None] * H1 + hidden[None, :])
-    z1 = tl.dot(a.to(w_action.dtype), w_action, z1)
-    h1 = tl.maximum(z1 + tl.load(b1 + hidden)[None, :], 0.0).to(w_action.dtype)
-    by_row = critic.to(tl.int64) * B + rows
-    at_h1 = h1_out + by_row[:, None] * H1 + hidden[None, :]
-    through_memory: tl.constexpr = PURPOSE != TARGET_VALUES and BLOCK_ROWS * H1 >= 64 * 256
-    if PURPOSE == TRAINING or through_memory:
-        tl.store(at_h1, h1, live[:, None])
-    if through_memory:
+    if NORM:
+        by_row = critic.to(tl.int64) * B + rows
+        at_h1 = by_row[:, None] * H1 + hidden[None, :]
+        # Nothing goes through registers from one product into another one, its sums included: Triton 3.6 gives all
+        # warps of such a chain rows, and of 8 warps over 64 rows half would repeat what the others compute.
+        z1 += tl.load(b1 + hidden)[None, :]
+        z1 += tl.where(live[:, None], tl.dot(a.to(w_action.dtype), w_action), 0.0)
+        n1, inverse_std1 = normalize(z1, H1)
+        tl.store(h1_out + at_h1, tl.maximum(n1, 0.0).to(w_action.dtype), live[:, None])
         tl.debug_barrier()
-        h1 = tl.load(at_h1, live[:, None], other=0.0)
 
-    q = tl.zeros((BLOCK_ROWS,), tl.float32)
-    g1 = tl.zeros((BLOCK_ROWS, H1), tl.float32)
-    for start in range(0, H2, BLOCK_COLS):
-        column = start + tl.arange(0, BLOCK_COLS)
-        weight = tl.load(w2 + hidden[:, None] * H2 + column[None, :])
-        z2 = tl.dot(h1, weight) + tl.load(b2 + column)[None, :]
-        last = tl.load(w3 + column)
-        q += tl.sum(tl.maximum(z2, 0.0) * last.to(tl.float32)[None, :], 1)
+        unit = tl.arange(0, H2)
+        at_h2 = by_row[:, None] * H2 + unit[None, :]
+        held: tl.constexpr = BLOCK_COLS == H2
+        if held:
+            weight = tl.load(w2 + hidden[:, None] * H2 + unit[None, :])
+            z2 = tl.dot(tl.load(h1_out + at_h1, live[:, None], other=0.0), weight)
+        else:
+            z2 = tl.zeros((BLOCK_ROWS, H2), tl.float32)
+            step: tl.constexpr = min(BLOCK_COLS, H1)
+            for start in range(0, H1, step):
+                part = start + tl.arange(0, step)
+                h1 = tl.load(h1_out + by_row[:, None] * H1 + part[None, :], live[:, None], other=0.0)
+                z2 = tl.dot(h1, tl.load(w2 + part[:, None] * H2 + unit[None, :]), z2)
+        n2, inverse_std2 = normalize(z2 + tl.load(b2 + unit)[None, :], H2)
+        if PURPOSE == TRAINING:
+            tl.store(h2_out + at_h2, tl.maximum(n2, 0.0).to(w_action.dtype), live[:, None])
+        last = tl.load(w3 + unit).to(tl.float32)
+        q = tl.sum(tl.maximum(n2, 0.0) * last[None, :], 1)
+        tl.store(q_out + by_row, q + tl.load(b3), live)
+
         if PURPOSE != TARGET_VALUES:
-            active = z2 > 0.0
-            g1 = tl.dot(tl.where(active, last[None, :], 0.0).to(last.dtype), tl.trans(weight), g1)
-            if PURPOSE == TRAINING:
-                tl.store(mask_out + by_row[:, None] * H2 + column[None, :], active.to(tl.int8), live[:, None])
-    tl.store(q_out + by_row, q + tl.load(b3), live)
-
-    if PURPOSE != TARGET_VALUES:
+            # d2 = w3 (n2 > 0), so the sum of d2 n2 is that of w3 h2: q
+            e2 = normalize_backward(tl.where(n2 > 0.0, last[None, :], 0.0), n2, q, inverse_std2, H2)
+            tl.store(e2_out + at_h2, e2.to(w_action.dtype), live[:, None])
+            tl.debug_barrier()
+            if held:
+                d1 = tl.dot(tl.load(e2_out + at_h2, live[:, None], other=0.0), tl.trans(weight))
+            else:
+                d1 = tl.zeros((BLOCK_ROWS, H1), tl.float32)
+                for start in range(0, H2, BLOCK_COLS):
+                    part = start + tl.arange(0, BLOCK_COLS)
+                    e2_part = tl.load(e2_out + by_row[:, None] * H2 + part[None, :], live[:, None], other=0.0)
+                    d1 = tl.dot(e2_part, tl.trans(tl.load(w2 + hidden[:, None] * H2 + part[None, :])), d1)
+            d1 = tl.where(n1 > 0.0, d1, 0.0)
+            g1 = normalize_backward(d1, n1, tl.sum(d1 * n1, 1), inverse_std1, H1)
+            tl.store(g1_out + at_h1, g1.to(w_action.dtype), live[:, None])
+            if PURPOSE == ADVICE:
+                tl.debug_barrier()
+                g1 = tl.load(g1_out + at_h1, live[:, None], other=0.0)
+                w_action = tl.load(packed + w1_action + act[:, None] * H1 + hidden[None, :])
+                grad = tl.dot(g1, tl.trans(w_action))
+                tl.store(dq_daction + by_row[:, None] * A + act[None, :], grad, live[:, None] & (act < A)[None, :])
+    else:
+        z1 = tl.dot(a.to(w_action.dtype), w_action, z1)
+        h1 = tl.maximum(z1 + tl.load(b1 + hidden)[None, :], 0.0).to(w_action.dtype)
+        by_row = critic.to(tl.int64) * B + rows
+        at_h1 = h1_out + by_row[:, None] * H1 + hidden[None, :]
+        through_memory: tl.constexpr = PURPOSE != TARGET_VALUES and BLOCK_ROWS * H1 >= 64 * 256
+        if PURPOSE == TRAINING or through_memory:
+            tl.store(at_h1, h1, live[:, None])
         if through_memory:
             tl.debug_barrier()
             h1 = tl.load(at_h1, live[:, None], other=0.0)
-        g1 = tl.where(h1 > 0, g1, 0.0).to(h1.dtype)
-        if PURPOSE == TRAINING:
-            tl.store(g1_out + by_row[:, None] * H1 + hidden[None, :], g1, live[:, None])
-        else:
-            grad = tl.dot(g1, tl.trans(w_action))
-            tl.store(dq_daction + by_row[:, None] * A + act[None, :], grad, live[:, None] & (act < A)[None, :])
+
+        q = tl.zeros((BLOCK_ROWS,), tl.float32)
+        g1 = tl.zeros((BLOCK_ROWS, H1), tl.float32)
+        for start in range(0, H2, BLOCK_COLS):
+            column = start + tl.arange(0, BLOCK_COLS)
+            weight = tl.load(w2 + hidden[:, None] * H2 + column[None, :])
+            z2 = tl.dot(h1, weight) + tl.load(b2 + column)[None, :]
+            last = tl.load(w3 + column)
+            q += tl.sum(tl.maximum(z2, 0.0) * last.to(tl.float32)[None, :], 1)
+            if PURPOSE != TARGET_VALUES:
+                active = z2 > 0.0
+                g1 = tl.dot(tl.where(active, last[None, :], 0.0).to(last.dtype), tl.trans(weight), g1)
+                if PURPOSE == TRAINING:
+                    tl.store(mask_out + by_row[:, None] * H2 + column[None, :], active.to(tl.int8), live[:, None])
+        tl.store(q_out + by_row, q + tl.load(b3), live)
+
+        if PURPOSE != TARGET_VALUES:
+            if through_memory:
+                tl.debug_barrier()
+                h1 = tl.load(at_h1, live[:, None], other=0.0)
+            g1 = tl.where(h1 > 0, g1, 0.0).to(h1.dtype)
+            if PURPOSE == TRAINING:
+                tl.store(g1_out + by_row[:, None] * H1 + hidden[None, :], g1, live[:, None])
+            else:
+                grad = tl.dot(g1, tl.trans(w_action))
+                tl.store(dq_daction + by_row[:, None] * A + act[None, :], grad, live[:, None] & (act < A)[None, :])
 
 
 @triton.jit

@@ -60,8 +60,18 @@ _MIDDLE = Cut(
 _LARGE = _MIDDLE._replace(actor_gradients=Tile(32, 64, 8, 4), critic_splits=52, actor_splits=52)
 
 
-def cut_for(batch_size: int, hidden1: int, hidden2: int) -> Cut:
+# Critics with layer norm, not measured yet: cut so that 256-256 networks spill few registers, by the compiler's word.
+# A whole row of z2 wants 8 warps. Many rows: all of W2 is kept, 128 KB, and one program fits on a multiprocessor.
+_SMALL_NORM = Tile(16, 64, 8, 3)
+_MANY_NORM = Tile(64, 256, 8, 2)
+
+
+def cut_for(batch_size: int, hidden1: int, hidden2: int, norm: bool = False) -> Cut:
+    """`norm`: of critics with layer norm."""
     cut = _SMALL if batch_size <= 2048 else _MIDDLE if batch_size <= 16384 else _LARGE
+    if norm:
+        tile = _SMALL_NORM if cut is _SMALL else _MANY_NORM
+        cut = cut._replace(critic=tile, target=tile)
     return cut.fitted(hidden1, hidden2)
 
 

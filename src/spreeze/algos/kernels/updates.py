@@ -18,6 +18,7 @@ Products are bfloat16 with float32 sums; weights, moments, losses and targets ar
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -74,7 +75,9 @@ class PackedWeights:
 class Scratch:
     """What the kernels of one update hand to each other, for one batch size."""
 
-    def __init__(self, size: int, cut: Cut, shape: Shape, critics: PackedWeights, actor: PackedWeights) -> None:
+    def __init__(
+        self, size: int, cut: Cut, shape: Shape, critics: PackedWeights, actor: PackedWeights, norm: bool
+    ) -> None:
         device, dtype = critics.data.device, critics.data.dtype
         copies = critics.parameters.copies
 
@@ -91,7 +94,11 @@ class Scratch:
         self.q, self.next_q, self.dq = (floats(copies, size) for _ in range(3))
         self.dq_daction = floats(copies, size, shape.action)
         self.critic_h1, self.critic_g1 = (products(copies, size, shape.hidden1) for _ in range(2))
-        self.critic_mask = torch.zeros(copies, size, shape.hidden2, device=device, dtype=torch.int8)
+        mask_rows, norm_rows = (0, size) if norm else (size, 0)
+        self.critic_mask = torch.zeros(copies, mask_rows, shape.hidden2, device=device, dtype=torch.int8)
+        self.critic_e2, self.critic_h2 = (products(copies, norm_rows, shape.hidden2) for _ in range(2))
+        # of the target critics, whose pass runs beside the critics' own
+        self.next_h1 = products(copies, norm_rows, shape.hidden1)
         self.actor_h1, self.grad_h1 = (products(size, shape.hidden1) for _ in range(2))
         self.actor_h2, self.grad_h2 = (products(size, shape.hidden2) for _ in range(2))
         self.grad_output = products(size, actor.output_pad)
@@ -118,7 +125,10 @@ class Kernels:
         critics: FlatParameters,
         target_critics: FlatParameters,
         dtype: torch.dtype,
+        norm: bool,
     ) -> None:
+        """`norm`: the critics and their targets have layer norm."""
+        self.norm = norm
         self.gaussian = target_actor is None
         heads = 2 if self.gaussian else 1
         self.shape = shape
@@ -127,7 +137,7 @@ class Kernels:
         self.target_actor = PackedWeights(target_actor, shape, heads, dtype) if target_actor else self.actor
         self.critics = PackedWeights(critics, shape, 0, dtype)
         self.target_critics = PackedWeights(target_critics, shape, 0, dtype)
-        self.cut_for = cut_for
+        self.cut_for = functools.partial(cut_for, norm=norm)
         self._scratch: dict[int, Scratch] = {}
         device = actor.data.device
         self._nothing = torch.zeros(1, device=device)
@@ -142,7 +152,7 @@ class Kernels:
     def scratch(self, size: int) -> Scratch:
         if size not in self._scratch:
             cut = self.cut_for(size, self.shape.hidden1, self.shape.hidden2)
-            self._scratch[size] = Scratch(size, cut, self.shape, self.critics, self.actor)
+            self._scratch[size] = Scratch(size, cut, self.shape, self.critics, self.actor, self.norm)
         return self._scratch[size]
 
     @contextmanager
@@ -203,11 +213,13 @@ class Kernels:
         shape, tile = self.shape, kept.cut.critic_gradients
         inputs = shape.obs + shape.action
         input_cols = shape.input_cols(inputs)
-        blocks = shape.hidden2 // tile.cols + triton.cdiv(inputs + 1, input_cols)
+        second_blocks = shape.hidden2 // tile.cols * (2 if self.norm else 1)
+        blocks = second_blocks + triton.cdiv(inputs + 1, input_cols)
         gradients.critic_gradients[(blocks, self.copies, len(kept.critic_partial))](
-            batch.obs_action, batch.obs.stride(0), kept.dq, kept.critic_h1, kept.critic_mask, kept.critic_g1,
-            self.critics.data, self.critics.parameters.data, kept.critic_partial, len(batch.obs),
-            SPLIT_ROWS=kept.critic_split_rows, Q=self.copies, INPUTS=inputs,
+            batch.obs_action, batch.obs.stride(0), kept.dq, kept.critic_h1, kept.critic_mask, kept.critic_e2,
+            kept.critic_h2, kept.critic_g1, self.critics.data, self.critics.parameters.data, kept.critic_partial,
+            len(batch.obs),
+            SPLIT_ROWS=kept.critic_split_rows, NORM=self.norm, Q=self.copies, INPUTS=inputs,
             W2_START=self.critics.input_pad * shape.hidden1, H1=shape.hidden1, H2=shape.hidden2,
             INPUT_COLS=input_cols, **_of(tile),
         )  # fmt: skip
@@ -260,12 +272,13 @@ class Kernels:
         self, purpose: Any, critics: PackedWeights, obs: Tensor, action: Tensor, q: Tensor, kept: Scratch,
         copies: int | None = None,
     ) -> None:  # fmt: skip
-        size = len(obs)
-        tile = kept.cut.target if purpose is passes.TARGET_VALUES else kept.cut.critic
+        size, is_target = len(obs), purpose is passes.TARGET_VALUES
+        tile = kept.cut.target if is_target else kept.cut.critic
         passes.critic_pass[(triton.cdiv(size, tile.rows), copies or self.copies)](
             obs, obs.stride(0), action, action.stride(0), critics.data, critics.parameters.data,
-            q, kept.critic_h1, kept.critic_mask, kept.critic_g1, kept.dq_daction, size,
-            PURPOSE=purpose, Q=self.copies, **self._inputs, **self._widths, **_of(tile),
+            q, kept.next_h1 if is_target else kept.critic_h1, kept.critic_mask, kept.critic_e2, kept.critic_h2,
+            kept.critic_g1, kept.dq_daction, size,
+            PURPOSE=purpose, NORM=self.norm, Q=self.copies, **self._inputs, **self._widths, **_of(tile),
         )  # fmt: skip
 
     def _optimise(
@@ -309,7 +322,10 @@ class KernelSac(_Switchable, Sac):
     def __init__(self, *args: Any, products: torch.dtype = torch.bfloat16, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         critics, targets = self.critics.parameters, self.target_critics.parameters
-        self.kernels = Kernels(_shape_of(self.policy_spec), self.actor.parameters, None, critics, targets, products)
+        self.kernels = Kernels(
+            _shape_of(self.policy_spec), self.actor.parameters, None, critics, targets, products,
+            norm=self.critics.layer_norm,
+        )  # fmt: skip
 
     @torch.no_grad()
     def update(self, batch: Batch, turn: int = 0) -> None:
@@ -339,7 +355,7 @@ class KernelTd3(_Switchable, Td3):
         super().__init__(*args, **kwargs)
         self.kernels = Kernels(
             _shape_of(self.policy_spec), self.actor.parameters, self.target_actor.parameters,
-            self.critics.parameters, self.target_critics.parameters, products,
+            self.critics.parameters, self.target_critics.parameters, products, norm=self.critics.layer_norm,
         )  # fmt: skip
 
     @torch.no_grad()
@@ -375,7 +391,7 @@ class KernelDdpg(_Switchable, Ddpg):
         super().__init__(*args, **kwargs)
         self.kernels = Kernels(
             _shape_of(self.policy_spec), self.actor.parameters, self.target_actor.parameters,
-            self.critic.parameters, self.target_critic.parameters, products,
+            self.critic.parameters, self.target_critic.parameters, products, norm=self.critic.layer_norm,
         )  # fmt: skip
 
     @torch.no_grad()
