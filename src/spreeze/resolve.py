@@ -193,7 +193,7 @@ def choose_placement(config: RunConfig, spec: EnvSpec, machine: Machine, numbers
     policy = policy_spec_for(config.algo, spec.obs_size, spec.action_size, config.hidden)
     sizes = Sizes(config.algo, policy, int(numbers["batch_size"]), config.policy_delay)
     capability = machine.gpus[0].capability
-    kernels = why_not_for(config.hidden, numbers["precision"], config.critic_norm) is None and (
+    kernels = why_not_for(config.hidden, numbers["precision"]) is None and (
         capability is None or capability >= LEAST_CAPABILITY
     )
     mode = DEFAULT_MODE if config.split_mode in (AUTO, None) else config.split_mode
@@ -311,7 +311,8 @@ def _knee_is_known(resolved: Resolved, gpu: Gpu) -> bool:
         and resolved.spec.obs_size <= KNEE_OBS
         and config.compile == "on"
         and config.actor_device is None
-        and why_not_for(config.hidden, config.precision, config.critic_norm) is None
+        and config.critic_norm == "none"
+        and why_not_for(config.hidden, config.precision) is None
     )
 
 

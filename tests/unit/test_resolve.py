@@ -217,7 +217,7 @@ def test_what_is_left_alone_says_why(settings: dict, samplers: str | None, batch
 
 
 def test_no_other_batch_is_tried_where_the_kernels_knee_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolving, "why_not_for", lambda hidden, precision, norm: None)
+    monkeypatch.setattr(resolving, "why_not_for", lambda hidden, precision: None)
     hopper = dataclasses.replace(machine(16), gpus=(Gpu(0, "a GPU", 80 * GIB, 70 * GIB, "550", (9, 0)),))
     other = dataclasses.replace(machine(16), gpus=(Gpu(0, "a GPU", 80 * GIB, 70 * GIB, "550", (8, 9)),))
     wide = EnvSpec("Wide", 348, 1, (-1.0,), (1.0,))
@@ -231,6 +231,7 @@ def test_no_other_batch_is_tried_where_the_kernels_knee_was_measured(monkeypatch
     assert tried(other)
     assert tried(hopper, wide)
     assert tried(hopper, hidden=(512, 512))
+    assert tried(hopper, critic_norm="layer")
     assert tried(hopper, compile="off")
     assert tried(hopper, actor_device="cuda:0", critic_device="cuda:0")
 

@@ -29,7 +29,7 @@ def choose_update(layout: Layout, config: RunConfig, device: torch.device) -> Ch
     else the fused engine."""
     if config.compile != "on":
         return Choice(_make(layout, config, device, "reference"), None, "the reference engine: compile is off")
-    reason = why_no_kernels(config.hidden, device, config.precision, config.critic_norm)
+    reason = why_no_kernels(config.hidden, device, config.precision)
     if reason is None:
         kernels = _make_kernels(layout, config, device)
         batch = made_up_batch(layout, int(config.batch_size), device, config.seed)
@@ -40,13 +40,11 @@ def choose_update(layout: Layout, config: RunConfig, device: torch.device) -> Ch
     return Choice(_make(layout, config, device, "fused"), None, f"the fused engine: {reason}")
 
 
-def why_no_kernels(
-    hidden: Sequence[int], device: torch.device, precision: str, critic_norm: str = "none"
-) -> str | None:
+def why_no_kernels(hidden: Sequence[int], device: torch.device, precision: str) -> str | None:
     """None if there is nothing against them."""
     if device.type != "cuda":
         return f"the Triton kernels are for NVIDIA GPUs, the learner's device is {device}"
-    if reason := why_not_for(hidden, precision, critic_norm):
+    if reason := why_not_for(hidden, precision):
         return reason
     if torch.cuda.get_device_capability(device) < LEAST_CAPABILITY:
         return "the Triton kernels are cut for GPUs of compute capability 9.0 and later"

@@ -9,15 +9,13 @@ KERNEL_WIDTHS = (16, 32, 64, 128, 256)
 LEAST_CAPABILITY = (9, 0)
 
 
-def why_not_for(hidden: Sequence[int], precision: str, critic_norm: str = "none") -> str | None:
+def why_not_for(hidden: Sequence[int], precision: str) -> str | None:
     """None if there is nothing against the kernels on a GPU that they are for."""
     if precision != "bfloat16":
         return f"the Triton kernels multiply in bfloat16, precision is {precision}"
     if len(hidden) != 2 or any(width not in KERNEL_WIDTHS for width in hidden):
         known = ", ".join(map(str, KERNEL_WIDTHS))
         return f"the Triton kernels are for two hidden layers of {known} units, hidden is {tuple(hidden)}"
-    if critic_norm != "none":
-        return f"the Triton kernels have no norm in the critics, critic-norm is {critic_norm}"
     if importlib.util.find_spec("triton") is None:
         return "the package triton is not installed"
     return None

@@ -207,7 +207,7 @@ def engine_of(config: RunConfig) -> str:
 
     if config.compile != "on":
         return "reference"
-    why_not = why_no_kernels(config.hidden, torch.device(config.device), config.precision, config.critic_norm)
+    why_not = why_no_kernels(config.hidden, torch.device(config.device), config.precision)
     return "fused" if why_not else "kernels"
 
 
