@@ -24,12 +24,15 @@ from spreeze.spec import Layout  # noqa: E402
 DEVICE = torch.device("cuda:0")
 CHEETAH, PENDULUM, HUMANOID = Layout(17, 6), Layout(3, 1), Layout(348, 17)
 EVERY = pytest.mark.parametrize("name", ["sac", "td3", "ddpg"])
+NORM = pytest.mark.parametrize("critic_norm", ["none", "layer"])
 
 
-def make_config(name: str, batch_size: int = 256, hidden: tuple[int, int] = (256, 256)) -> RunConfig:
+def make_config(
+    name: str, batch_size: int = 256, hidden: tuple[int, int] = (256, 256), critic_norm: str = "none"
+) -> RunConfig:
     return RunConfig(
         algo=name, device="cuda:0", precision="bfloat16", compile="on", batch_size=batch_size, hidden=hidden,
-        target_entropy=-1.0,
+        target_entropy=-1.0, critic_norm=critic_norm,
     )  # fmt: skip
 
 
@@ -40,6 +43,7 @@ def make_kernels(name: str, layout: Layout, config: RunConfig) -> Any:
 
 
 @EVERY
+@NORM
 @pytest.mark.parametrize(
     ("layout", "batch_size", "hidden"),
     [
@@ -47,6 +51,7 @@ def make_kernels(name: str, layout: Layout, config: RunConfig) -> Any:
         (PENDULUM, 256, (64, 64)),
         (CHEETAH, 256, (256, 256)),
         (CHEETAH, 1_000, (128, 256)),
+        (CHEETAH, 8_191, (64, 128)),
         (CHEETAH, 8_192, (256, 256)),
         (CHEETAH, 32_768, (256, 128)),
         (HUMANOID, 1_024, (256, 256)),
@@ -54,22 +59,39 @@ def make_kernels(name: str, layout: Layout, config: RunConfig) -> Any:
     ],
 )
 def test_the_kernels_agree_with_the_reference(
-    name: str, layout: Layout, batch_size: int, hidden: tuple[int, int]
+    name: str, critic_norm: str, layout: Layout, batch_size: int, hidden: tuple[int, int]
 ) -> None:
-    config = make_config(name, batch_size, hidden)
+    config = make_config(name, batch_size, hidden, critic_norm)
     parity = compare(
         make_kernels(name, layout, config), layout, config, made_up_batch(layout, batch_size, DEVICE, seed=1)
     )
     assert parity.ok, parity
 
 
+@pytest.mark.parametrize("cols", [64, 256])  # in 256 the second layer's weights are kept whole
+def test_layer_norm_agrees_however_the_second_layer_is_cut(cols: int) -> None:
+    config = make_config("sac", 8_192, critic_norm="layer")
+    kernels = make_kernels("sac", CHEETAH, config)
+    default = kernels.kernels.cut_for(8_192, 256, 256)
+    tile = default.critic._replace(cols=cols)
+    kernels.kernels.cut_for = lambda *sizes: default._replace(critic=tile, target=tile)
+    parity = compare(kernels, CHEETAH, config, made_up_batch(CHEETAH, 8_192, DEVICE, seed=1))
+    assert parity.ok, parity
+
+
+def test_critics_with_layer_norm_are_computed_by_the_kernels() -> None:
+    choice = choose_update(CHEETAH, make_config("sac", critic_norm="layer"), DEVICE)
+    assert choice.kernels is not None, choice.reason
+
+
+@NORM
 @pytest.mark.parametrize("name", ["td3", "ddpg"])  # SAC's noise cannot be turned off, and captured draws differ
-def test_captured_updates_compute_the_bits_of_eager_ones(name: str) -> None:
+def test_captured_updates_compute_the_bits_of_eager_ones(name: str, critic_norm: str) -> None:
     states = []
     for make in (EagerUpdates, CapturedUpdates):
         replay = Replay(CHEETAH, 1, DEVICE, seed=3)  # one row: every draw is the same
         replay.extend(torch.randn(1, CHEETAH.row_size, generator=torch.Generator().manual_seed(5)))
-        algorithm = make_kernels(name, CHEETAH, make_config(name))
+        algorithm = make_kernels(name, CHEETAH, make_config(name, critic_norm=critic_norm))
         algorithm.target_noise = 0.0
         updates = make(algorithm, replay, 256)
         done = 0
