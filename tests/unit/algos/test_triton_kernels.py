@@ -97,6 +97,17 @@ def test_layer_norm_is_the_same_however_the_second_layer_is_cut(name: str, cols:
     check_same_learning(kernels, reference, draw_batch())
 
 
+def test_layer_norm_of_units_that_hardly_differ_rests_on_its_epsilon() -> None:
+    config = make_config(critic_norm="layer")
+    kernels, reference = make_kernels("sac", config=config), make_reference("sac", config=config)
+    start = copy_state(reference)
+    for critics in (start["critics"], start["target_critics"]):
+        critics.mul_(0.01)
+    for algorithm in (kernels, reference):
+        algorithm.load(start)
+    check_same_learning(kernels, reference, draw_batch())
+
+
 @pytest.mark.parametrize("batch_size", [256, 8_192, 131_072])
 @pytest.mark.parametrize("hidden2", [16, 128, 256])
 def test_layer_norm_changes_the_cut_of_the_critics_alone(batch_size: int, hidden2: int) -> None:
