@@ -186,7 +186,7 @@ def compile_kernels(layout: Layout, config: RunConfig) -> str | None:
     whole = config.actor_device is None and config.compile == "on"
     if not whole or capability is None or capability < LEAST_CAPABILITY:
         return None
-    if why_not_for(config.hidden, config.precision, config.critic_norm):
+    if why_not_for(config.hidden, config.precision):
         return None
     from spreeze.algos.kernels.ahead import compile_ahead  # imports triton
 
