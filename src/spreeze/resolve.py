@@ -103,6 +103,13 @@ class Resolved:
         config = self.config.replace(batch_size=start.batch_size)
         return replace(self, config=config, auto=auto, start=start, known=known)
 
+    @property
+    def next_batch_sizes(self) -> tuple[int, ...]:
+        """What a search is likely to step to: fewer rows, where they come in too slowly for the batch at the start."""
+        if self.space is None or self.known is not None:
+            return ()
+        return tuple(rung for rung in self.space.batch_sizes if rung < int(self.config.batch_size))
+
     def as_json(self) -> dict[str, Any]:
         """The run's config.json; spreeze.config.load_config_file reads it."""
         return {
@@ -173,9 +180,10 @@ def resolve(config: RunConfig, spec: EnvSpec, machine: Machine, backend: Choice)
     numbers |= {name: settle(name, choice) for name, choice in placement_choices(config, two).items()}
     resolved = Resolved(config.replace(**numbers), spec, auto)
     check_numbers(resolved.config)
-    ladder, why_one = choose_ladder(resolved, find_gpu(device, machine) if on_gpu else None)
+    gpu = find_gpu(device, machine) if on_gpu else None
+    ladder, why_one = choose_ladder(resolved, gpu)
     plan = make_plan(demand_of(resolved, ladder), room_of(resolved.config, machine), "samplers" not in auto)
-    return with_space(fit(resolved, plan), machine.cores, why_one)
+    return with_space(fit(resolved, plan), machine.cores, why_one, known_knee(resolved, gpu))
 
 
 def choose_device(machine: Machine) -> Choice:
@@ -295,24 +303,26 @@ def choose_ladder(resolved: Resolved, gpu: Gpu | None) -> tuple[tuple[int, ...],
         return (batch_size,), "with an exact --replay-ratio it decides how many updates an env step has"
     if gpu is None:
         return (batch_size,), f"on a CPU {batch_size} is known to be good"
-    if _knee_is_known(resolved, gpu):
-        return (batch_size,), f"{batch_size:,} was measured to be where a larger batch begins to cost on such a GPU"
     rungs = {rung for rung in LADDER_CUDA if rung <= config.replay_size} | {batch_size}
     return tuple(sorted(rungs)), "replay could hold no other" if len(rungs) == 1 else None
 
 
-def _knee_is_known(resolved: Resolved, gpu: Gpu) -> bool:
-    """Measured for the Triton kernels on Hopper (docs/decisions/0006-updates-as-triton-kernels.md). To try other batch
-    sizes there means to compile kernels for each, 3 s a rung in which nothing is learned, to find the same again."""
+def known_knee(resolved: Resolved, gpu: Gpu | None) -> str | None:
+    """Why no batch size is tried for what it costs: that was measured for the Triton kernels on Hopper
+    (docs/decisions/0006-updates-as-triton-kernels.md)."""
     config = resolved.config
-    return (
-        gpu.capability == KNEE_CAPABILITY
+    known = (
+        gpu is not None
+        and gpu.capability == KNEE_CAPABILITY
         and config.hidden == KNEE_HIDDEN
         and resolved.spec.obs_size <= KNEE_OBS
         and config.compile == "on"
         and config.actor_device is None
         and config.critic_norm == "none"
         and why_not_for(config.hidden, config.precision) is None
+    )
+    return (
+        f"{BATCH_SIZE_CUDA:,} was measured to be where a larger batch begins to cost on such a GPU" if known else None
     )
 
 
@@ -327,7 +337,7 @@ def _why_as_asked(resolved: Resolved, name: str) -> str | None:
     return "--adapt is off" if resolved.config.adapt == "off" else None
 
 
-def with_space(resolved: Resolved, cores: int, why_one: str | None) -> Resolved:
+def with_space(resolved: Resolved, cores: int, why_one: str | None, knee: str | None) -> Resolved:
     """What may be adapted within what fits into the memory."""
     assert resolved.plan is not None, "it decides what fits"
     config, ladder = resolved.config, resolved.plan.demand.ladder
@@ -339,7 +349,7 @@ def with_space(resolved: Resolved, cores: int, why_one: str | None) -> Resolved:
         samplers_fixed = "each has a part of the pool, which would grow old while it rests"
     if samplers_fixed is None and samplers == 1:
         samplers_fixed = f"one is what {cores} usable cores have room for"
-    space = Space(samplers, samplers_fixed, ladder, why_one, cores)
+    space = Space(samplers, samplers_fixed, ladder, why_one, cores, knee)
     return replace(resolved, space=space, start=Setting(samplers, int(config.batch_size)))
 
 

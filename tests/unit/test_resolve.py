@@ -216,24 +216,32 @@ def test_what_is_left_alone_says_why(settings: dict, samplers: str | None, batch
         assert (words or "") in (fixed or "")
 
 
-def test_no_other_batch_is_tried_where_the_kernels_knee_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_kernels_knee_was_measured_no_batch_is_tried_for_its_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolving, "why_not_for", lambda hidden, precision: None)
     hopper = dataclasses.replace(machine(16), gpus=(Gpu(0, "a GPU", 80 * GIB, 70 * GIB, "550", (9, 0)),))
     other = dataclasses.replace(machine(16), gpus=(Gpu(0, "a GPU", 80 * GIB, 70 * GIB, "550", (8, 9)),))
     wide = EnvSpec("Wide", 348, 1, (-1.0,), (1.0,))
 
-    def tried(where: Machine, spec: EnvSpec = PENDULUM, **settings: object) -> bool:
+    def knee(where: Machine, spec: EnvSpec = PENDULUM, **settings: object) -> str | None:
         space = resolved(where, spec, **settings).space
         assert space is not None
-        return space.batch_fixed is None
+        return space.knee
 
-    assert not tried(hopper)
-    assert tried(other)
-    assert tried(hopper, wide)
-    assert tried(hopper, hidden=(512, 512))
-    assert tried(hopper, critic_norm="layer")
-    assert tried(hopper, compile="off")
-    assert tried(hopper, actor_device="cuda:0", critic_device="cuda:0")
+    assert "8,192 was measured" in (knee(hopper) or "")
+    assert knee(other) is None
+    assert knee(hopper, wide) is None
+    assert knee(hopper, hidden=(512, 512)) is None
+    assert knee(hopper, critic_norm="layer") is None
+    assert knee(hopper, compile="off") is None
+    assert knee(hopper, actor_device="cuda:0", critic_device="cuda:0") is None
+
+
+def test_smaller_batches_are_what_a_search_may_step_to_next() -> None:
+    on_gpu = resolved(machine(16, gpus=1))
+    assert on_gpu.next_batch_sizes == (1024, 2048, 4096)
+    assert on_gpu.starting_at(resolving.Setting(11, 4096), "found before").next_batch_sizes == ()
+    assert resolved(machine(16, gpus=1), batch_size=4096).next_batch_sizes == ()
+    assert resolved().next_batch_sizes == ()
 
 
 def test_the_ladder_holds_the_start_and_no_more_than_replay_or_memory_does() -> None:

@@ -46,6 +46,7 @@ class Job:
     parent_pid: int
     wiring: dict[str, Any]
     origin: Origin | None = None  # of a run that is resumed
+    next_batch_sizes: tuple[int, ...] = ()  # that may be stepped to soon, beside that of `config`
 
 
 def write_job(job: Job) -> int:
@@ -61,6 +62,7 @@ def write_job(job: Job) -> int:
         "parent_pid": job.parent_pid,
         "wiring": job.wiring,
         "origin": None if job.origin is None else job.origin.as_json(),
+        "next_batch_sizes": list(job.next_batch_sizes),
     }
     head = json.dumps(document).encode()
     with tempfile.TemporaryFile() as file:
@@ -86,4 +88,5 @@ def read_job(fd: int) -> Job:
         parent_pid=document["parent_pid"],
         wiring=document["wiring"],
         origin=None if document["origin"] is None else Origin.from_json(document["origin"]),
+        next_batch_sizes=tuple(document["next_batch_sizes"]),
     )

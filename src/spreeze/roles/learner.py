@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -52,7 +52,7 @@ def run(job: Job, links: LearnerLinks, life: Life) -> None:
     config, say = job.config, partial(report_event, job)
     say("device", f"torch {torch.__version__} is loaded; updates are being made for {config.device}")
     layout = layout_of(job.env_spec)
-    if words := compile_kernels(layout, config):
+    if words := compile_kernels(layout, config, job.next_batch_sizes):
         say("kernels", words)
     prepare_devices(config)
     parts = make_parts(layout, config, partial(say, "warning"), links.rows)
@@ -179,7 +179,7 @@ def make_replay(layout: Layout, config: RunConfig, device: torch.device, receive
     )  # fmt: skip
 
 
-def compile_kernels(layout: Layout, config: RunConfig) -> str | None:
+def compile_kernels(layout: Layout, config: RunConfig, next_batch_sizes: Sequence[int]) -> str | None:
     """Before this process touches a GPU. -> what was done, if there was anything to do."""
     gpus = {f"cuda:{gpu.index}": gpu for gpu in find_gpus()} if config.device != "cpu" else {}
     capability = gpus[config.device].capability if config.device in gpus else None
@@ -191,7 +191,7 @@ def compile_kernels(layout: Layout, config: RunConfig) -> str | None:
     from spreeze.algos.kernels.ahead import compile_ahead  # imports triton
 
     torch.set_num_threads(1)  # no thread may be running when it forks
-    return compile_ahead(layout, config, capability)
+    return compile_ahead(layout, config, capability, next_batch_sizes)
 
 
 def prepare_devices(config: RunConfig) -> None:

@@ -213,6 +213,7 @@ class _Supervisor:
             parent_pid=os.getpid(),
             wiring={},
             origin=None if self._resumption is None else self._resumption.origin,
+            next_batch_sizes=self._resolved.next_batch_sizes,
         )
         kept_open = [self._lock.fd]
 

@@ -2,9 +2,11 @@
 
 What is sought, and why, stands in docs/decisions/0011-what-the-tuner-seeks.md:
 
-    batch size   the largest of the ladder of which at least a third of an update's time is fixed. With an update's
-                 seconds a + b B, a and b from two neighbours on the ladder: the largest B with a / (a + b B) >= 1/3.
-    samplers     the number with the least time for an update and the rows it needs: 1/update_hz + 1/sample_hz.
+    batch size   the largest of the ladder that draws a row at most 320 times before newer ones take its place, and of
+                 which at least a third of an update's time is fixed. With an update's seconds a + b B, a and b from
+                 two neighbours on the ladder: the largest B with a / (a + b B) >= 1/3.
+    samplers     the number with the least time for an update and the fresh rows that are due to it, one for each 256
+                 that it draws: 1/update_hz + batch/256/sample_hz.
 
 First it searches, where there is something to try: nothing is tried that what is known speaks against. A change has to
 be worth its place, and no batch size is measured twice, so a search ends, and soon. Then it watches: another program's
@@ -27,8 +29,10 @@ _MOST_RUNGS_TRIED = 3  # with the start and the samplers' tries at most 8 settin
 _MOST_COUNTS_TRIED = 4
 LEAST_FIXED_SHARE = 1 / 3
 STAY_FIXED_SHARE = 0.8 * LEAST_FIXED_SHARE  # down to this the batch that is in force is left alone
+REUSE = 256.0  # how often a row is drawn by those who do one update of 256 rows an env step
+MOST_REUSE = 1.25 * REUSE
+_REUSE_POWER = 0.6  # a smaller batch has more updates a second: how often a row is drawn falls about so with its size
 WORTH = 0.05  # what another number of samplers has to gain
-ROWS_AN_UPDATE = 1.0  # fresh rows that an update needs
 CORES_SHORT = 0.9  # of the cores busy: a sampler may have what the learner waits for
 RING_FULL_SHARE = 0.25  # of the samplers' time: some of them wait anyway
 LEAST_UPDATE_HZ = 50.0  # below it the windows hold too few updates to tell batch sizes apart
@@ -59,6 +63,7 @@ class Space:
     batch_sizes: tuple[int, ...]  # the ladder, ascending
     batch_fixed: str | None  # why it has one rung
     cores: int
+    knee: str | None = None  # why no other batch has to be tried where rows are not drawn too often
 
     @property
     def fixed(self) -> bool:
@@ -82,12 +87,6 @@ class Window(NamedTuple):
     cores_busy: float | None = None  # with work of normal priority, this run's and others'; None: not known
     cores_of_others: float | None = None
     ring_full: float = 0.0  # share of the active samplers' time
-
-    def score(self) -> float:
-        """Updates a second, where each waits for its fresh rows."""
-        if self.update_hz <= 0 or self.sample_hz <= 0:
-            return 0.0
-        return 1 / (1 / self.update_hz + ROWS_AN_UPDATE / self.sample_hz)
 
     def words(self) -> str:
         return f"{self.update_hz:,.0f} updates/s beside {self.sample_hz:,.0f} env steps/s"
@@ -141,10 +140,22 @@ class Search:
         return self._move.phase != TRY
 
 
+def reuse(setting: Setting, window: Window) -> float:
+    """How often a row is drawn: update frames an env step."""
+    return setting.batch_size * window.update_hz / max(window.sample_hz, 1e-9)
+
+
+def pace(setting: Setting, window: Window) -> float:
+    """Updates a second, where each waits for the fresh rows that are due to it."""
+    if window.update_hz <= 0 or window.sample_hz <= 0:
+        return 0.0
+    return 1 / (1 / window.update_hz + setting.batch_size / REUSE / window.sample_hz)
+
+
 def speed(setting: Setting, window: Window) -> float:
     """What is sought, as one number: updates a second with their rows, each worth its batch to the power of 2/3. Over
-    the batch it is greatest where a third of an update's time is fixed."""
-    return window.score() * setting.batch_size ** (1 - LEAST_FIXED_SHARE)
+    the batch it is greatest where a third of the time of an update and its fresh rows does not depend on it."""
+    return pace(setting, window) * setting.batch_size ** (1 - LEAST_FIXED_SHARE)
 
 
 def search(space: Space, start: Setting, known: str | None = None) -> Steps:
@@ -175,8 +186,12 @@ def try_out(setting: Setting, reason: str) -> Move:
 
 
 def _seek_batch_size(space: Space, start: Found) -> Measured:
-    if start.measured.update_hz < LEAST_UPDATE_HZ:
-        return start._replace(reason="too few updates a second to compare batch sizes by")
+    if start.measured.update_hz < LEAST_UPDATE_HZ or start.measured.sample_hz <= 0:
+        return start._replace(reason="too few updates or env steps a second to compare batch sizes by")
+    if reuse(start.setting, start.measured) > MOST_REUSE:
+        return (yield from _seek_less_reuse(space, start))
+    if space.knee is not None:
+        return start._replace(reason=space.knee)
     rungs, setting, before = space.batch_sizes, start.setting, start.setting.batch_size
     measured = {before: start.measured}
     place = rungs.index(before)
@@ -187,7 +202,32 @@ def _seek_batch_size(space: Space, start: Found) -> Measured:
         aim = _aim(rungs, measured, before)
     if aim not in measured:
         aim = min(measured, key=lambda rung: abs(rungs.index(rung) - rungs.index(aim)))
+    if reuse(replace(setting, batch_size=aim), measured[aim]) > MOST_REUSE:
+        return start._replace(reason=_reuse_words(Found(replace(setting, batch_size=aim), measured[aim], "")))
     return Found(replace(setting, batch_size=aim), measured[aim], _share_words(measured, aim))
+
+
+def _seek_less_reuse(space: Space, start: Found) -> Measured:
+    """From a batch that draws each row too often: to the largest one that does not, by way of estimates."""
+    here, measured = start, {start.setting.batch_size: start}
+    while (aim := _rung_of_less_reuse(space.batch_sizes, here)) not in measured:
+        if len(measured) > _MOST_RUNGS_TRIED:
+            break
+        setting = replace(start.setting, batch_size=aim)
+        here = measured[aim] = Found(setting, (yield try_out(setting, _reuse_words(here))), "")
+    good = [rung for rung, found in measured.items() if reuse(found.setting, found.measured) <= MOST_REUSE]
+    found = measured[max(good) if good else min(measured)]
+    return found._replace(reason=_reuse_words(found))
+
+
+def _rung_of_less_reuse(rungs: tuple[int, ...], here: Found) -> int:
+    at, often = here.setting.batch_size, reuse(here.setting, here.measured)
+    return max((rung for rung in rungs if often * (rung / at) ** _REUSE_POWER <= MOST_REUSE), default=rungs[0])
+
+
+def _reuse_words(found: Found) -> str:
+    often = reuse(found.setting, found.measured)
+    return f"with {found.setting.batch_size:,} a row is drawn {often:,.0f} times, {MOST_REUSE:.0f} are sought at most"
 
 
 def _aim(rungs: tuple[int, ...], measured: dict[int, Window], before: int) -> int:
@@ -235,7 +275,7 @@ def _climb(space: Space, start: Found, way: int) -> Measured:
             break
         setting = replace(best.setting, samplers=count)
         measured = yield try_out(setting, _busy_words(space, best.measured))
-        if measured.score() <= best.measured.score() * (1 + WORTH):
+        if pace(setting, measured) <= pace(best.setting, best.measured) * (1 + WORTH):
             reason = f"{samplers_in_words(count)} gave {measured.words()}, not worth it"
             return best._replace(reason=reason)
         best = Found(setting, measured, f"more than with {samplers_in_words(best.setting.samplers)}")
@@ -269,9 +309,9 @@ def _watch(space: Space, alone: Setting, at: Setting) -> Steps:
             at = replace(at, samplers=count)
             reason = _others_words(space, here)
         elif usual is None:
-            usual = here.score()
+            usual = pace(at, here)
             continue
-        elif here.score() < _FELL * usual or (here.score() > _ROSE * usual and at.samplers < alone.samplers):
+        elif pace(at, here) < _FELL * usual or (pace(at, here) > _ROSE * usual and at.samplers < alone.samplers):
             before = at
             at, here, why = yield from _seek_samplers(space, Found(at, here, ""))
             if at.samplers > alone.samplers:

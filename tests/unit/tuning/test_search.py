@@ -16,6 +16,7 @@ from spreeze.tuning.search import (
     ADAPTED,
     FOUND,
     LEAST_FIXED_SHARE,
+    MOST_REUSE,
     STAY_FIXED_SHARE,
     TRY,
     WATCH,
@@ -28,6 +29,8 @@ from spreeze.tuning.search import (
     Window,
     fixed_share,
     middle,
+    pace,
+    reuse,
     search,
     speed,
 )  # fmt: skip
@@ -142,7 +145,7 @@ def test_a_start_that_is_right_is_kept_after_one_look_at_its_neighbour() -> None
     ("row_s", "sought"), [(1.2e-7, 1024), (4.5e-8, 2048), (1.2e-8, 8192), (2.5e-9, 32768), (0.0, 32768)]
 )
 def test_the_batch_is_the_largest_of_which_a_third_is_fixed(row_s: float, sought: int) -> None:
-    machine = Machine(row_s=row_s)
+    machine = Machine(row_s=row_s, step_s=1e-6)  # rows are plenty
     course = Course(machine, space_of(4, 16, samplers_fixed="asked for"), Setting(4, 8192)).go_on(15)
     assert course.found.setting.batch_size == sought
     assert len(set(course.tried())) == len(course.tried()), "a batch size was measured twice"
@@ -150,7 +153,7 @@ def test_the_batch_is_the_largest_of_which_a_third_is_fixed(row_s: float, sought
 
 
 def test_a_batch_in_force_that_is_nearly_right_is_left_alone() -> None:
-    machine = Machine(row_s=1.6e-8)
+    machine = Machine(row_s=1.6e-8, step_s=1e-6)
     assert STAY_FIXED_SHARE < share_of(machine, 8192) < LEAST_FIXED_SHARE
     assert (
         Course(machine, space_of(4, 16, samplers_fixed="x"), Setting(4, 8192)).go_on(10).found.setting.batch_size
@@ -173,9 +176,47 @@ def test_many_cores_with_room_keep_their_samplers_untried() -> None:
 
 def test_samplers_that_take_the_learner_s_speed_are_parked() -> None:
     """Hyperthreads: each busy one slows the learner, and rows are plenty."""
-    course = Course(Machine(smt=0.06, cores=16), space_of(15, 16, (8192,)), Setting(15, 8192)).go_on(15)
+    course = Course(Machine(smt=0.06, cores=16, step_s=1e-6), space_of(15, 16, (8192,)), Setting(15, 8192)).go_on(15)
     assert course.found.setting.samplers < 9
     assert course.found_at_s() < 15
+
+
+@pytest.mark.parametrize(
+    ("fixed_s", "row_s", "step_s", "sought"),
+    [  # an H200 (docs/decisions/0006) with environments as they were measured there: HalfCheetah, Hopper, Ant, Humanoid
+        (61e-6, 1.2e-8, 6e-5, 8192),
+        (61e-6, 1.2e-8, 1.5e-4, 2048),
+        (78e-6, 2.3e-8, 4e-4, 1024),
+        (59e-6, 5.3e-8, 7e-4, 1024),
+    ],
+)
+def test_a_slow_environment_gets_a_batch_that_draws_its_rows_less_often(
+    fixed_s: float, row_s: float, step_s: float, sought: int
+) -> None:
+    machine = Machine(fixed_s=fixed_s, row_s=row_s, step_s=step_s)
+    space = replace(space_of(14, 16), knee="its knee is known")
+    course = Course(machine, space, Setting(14, 8192)).go_on(60)
+    assert course.found.setting == Setting(14, sought)
+    assert course.found_at_s() < 8
+    assert ("its knee is known" if sought == 8192 else "a row is drawn") in course.found.reason
+    assert len({setting.batch_size for setting in course.tried()}) <= 3
+
+
+def test_the_largest_batch_that_does_not_draw_rows_too_often_is_found_after_a_step_too_far() -> None:
+    """The time of an update hardly depends on the batch, so its estimate is far off."""
+    machine = Machine(fixed_s=2e-4, row_s=1e-10, step_s=14 / 60_000)  # 5,000 updates and 60,000 env steps a second
+    found = Course(machine, space_of(14, 16), Setting(14, 32768)).go_on(20).found
+    assert found.setting.batch_size == 2048
+    assert reuse(found.setting, machine.measure(found.setting)) <= MOST_REUSE
+    larger = replace(found.setting, batch_size=4096)
+    assert reuse(larger, machine.measure(larger)) > MOST_REUSE
+
+
+def test_how_often_a_row_is_drawn_by_hand() -> None:
+    assert reuse(Setting(1, 256), Window(update_hz=100.0, sample_hz=100.0)) == 256.0
+    window = Window(update_hz=100.0, sample_hz=50.0)  # 10 ms an update and, with 512 rows, 2 fresh rows of 20 ms each
+    assert pace(Setting(1, 512), window) == pytest.approx(20.0)
+    assert pace(Setting(1, 512), Window(100.0, 0.0)) == 0.0
 
 
 def test_a_slow_environment_keeps_every_sampler() -> None:

@@ -31,7 +31,7 @@ class Windows:
         self._begun = False
         self.of.append(self._setting)
         samplers, batch_size = self._setting
-        return Window(1 / (1e-3 + 0.9e-6 * batch_size), 1_000.0 * samplers, 2.0, self.others)
+        return Window(1 / (1e-3 + 0.9e-6 * batch_size), 100_000.0 * samplers, 2.0, self.others)
 
 
 class House:

@@ -4,6 +4,8 @@ Triton compiles a kernel when it is first launched, for the sizes of the run's n
 meanwhile: eleven seconds for an update of SAC. Here the launches of an update are written down without being done, with
 tensors on the CPU, and each is compiled by a forked process into Triton's cache on the disk, where the learner then
 finds it. Forking is sound only while this process has not touched the GPU; the forked ones never do.
+
+Batch sizes that the run may step to soon are compiled as well, at the lowest priority while training has begun.
 """
 
 from __future__ import annotations
@@ -11,11 +13,13 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,14 +50,27 @@ class Launch(NamedTuple):
         return repr((self.kernel.fn.__name__, [_seen_by_triton(value) for value in self.arguments], self.constants))
 
 
-def compile_ahead(layout: Layout, config: RunConfig, capability: tuple[int, int]) -> str | None:
-    """-> what was done, in words; None if all was compiled by an earlier run."""
+def compile_ahead(
+    layout: Layout, config: RunConfig, capability: tuple[int, int], next_batch_sizes: Sequence[int] = ()
+) -> str | None:
+    """-> what was done, in words; None if all that is needed first was compiled by an earlier run."""
     done = Path(triton.knobs.cache.dir) / f"spreeze-{_digest(layout, config, capability)}"
-    if done.exists():
+    if done.exists() and not next_batch_sizes:
         return None
-    began = time.monotonic()
     triton_key()  # hashes all of Triton: once here, not in every process
-    launches = launches_of_updates(layout, config)
+    now = {launch.variant: launch for launch in launches_of_updates(layout, config)}
+    words = None if done.exists() else _compile_now(list(now.values()), capability, done)
+    later: dict[str, Launch] = {}
+    for batch_size in next_batch_sizes:
+        launches = launches_of_updates(layout, config.replace(batch_size=batch_size))
+        later |= {launch.variant: launch for launch in launches if launch.variant not in now}
+    for launch in later.values():
+        _fork(partial(_compile_when_idle, launch, capability))
+    return words
+
+
+def _compile_now(launches: Sequence[Launch], capability: tuple[int, int], done: Path) -> str:
+    began = time.monotonic()
     work: list[Callable[[], None]] = [_compile_what_loads_kernels]
     work += [partial(_compile, launch, capability) for launch in launches]
     failed = _side_by_side(work)
@@ -132,12 +149,20 @@ def _compile_what_loads_kernels() -> None:
     CudaUtils()
 
 
+def _compile_when_idle(launch: Launch, capability: tuple[int, int]) -> None:
+    os.nice(19)
+    _compile(launch, capability)
+
+
+def _fork(work: Callable[[], None]) -> BaseProcess:
+    process = multiprocessing.get_context("fork").Process(target=_until_the_parent_ends, args=(work,), daemon=True)
+    process.start()
+    return process
+
+
 def _side_by_side(work: list[Callable[[], None]]) -> int:
     """-> how many failed. Each is done by a forked process, which prints what went wrong."""
-    forked = multiprocessing.get_context("fork")
-    processes = [forked.Process(target=_until_the_parent_ends, args=(each,), daemon=True) for each in work]
-    for process in processes:
-        process.start()
+    processes = [_fork(each) for each in work]
     until = time.monotonic() + WITHIN_S
     for process in processes:
         process.join(max(0.0, until - time.monotonic()))
