@@ -50,6 +50,7 @@ _INT_CELLS = {
     "sampler": (
         "env_steps",
         "episodes",
+        "stepping_ns",  # spent inside its environments; 0 where the engine steps beside the acting as well
         "ring_full_ns",
         "weights_version",
         "weights_failures",

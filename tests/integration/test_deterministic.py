@@ -85,6 +85,8 @@ def test_the_same_seed_is_the_same_run_also_after_a_kill(start: Callable[..., Ru
     wait_for("everybody to be gone", lambda: all(is_gone(pid) for pid in killed.all_pids()))
     resumed = ended(start(run=killed))
     assert_same(whole, resumed)
+    for run in (whole, resumed):  # the rounds count their time in the environments as well
+        assert any(line["raw_hz"] for line in run.lines("metrics.jsonl"))
 
 
 @pytest.mark.slow

@@ -23,9 +23,10 @@ pytest.importorskip("torch")
 
 METRICS = {
     "wall_s", "env_steps", "updates", "sample_hz", "update_hz", "update_frames_hz", "replay_ratio", "transfer_hz",
-    "transfer_age_ms_p50", "transfer_age_ms_p95", "weights_version", "weights_age_ms_p50", "weights_age_ms_p95",
-    "staleness_updates_p50", "staleness_updates_p95", "ring_full_s", "batch_size", "samplers", "envs_per_sampler",
-    "cpu_pct", "gpu_pct", "rss_bytes", "gpu_bytes", "episode_return_mean", "restarts", "lost_rows", "roles",
+    "raw_hz", "transfer_age_ms_p50", "transfer_age_ms_p95", "weights_version", "weights_age_ms_p50",
+    "weights_age_ms_p95", "staleness_updates_p50", "staleness_updates_p95", "ring_full_s", "batch_size", "samplers",
+    "envs_per_sampler", "cpu_pct", "gpu_pct", "rss_bytes", "gpu_bytes", "episode_return_mean", "restarts", "lost_rows",
+    "roles",
 }  # fmt: skip
 EVALUATION = {
     "wall_s", "env_steps", "updates", "weights_version", "return_mean", "return_std", "return_min", "return_max",
@@ -73,6 +74,9 @@ def test_a_run_to_its_limit_of_steps(start: Callable[..., Run]) -> None:
     assert all(line.keys() >= METRICS for line in lines)
     assert lines[-1]["updates"] == summary["updates"]
     assert lines[-1]["weights_version"] > 0
+    raw_rates = [line["raw_hz"] for line in lines if line["raw_hz"] is not None]
+    assert raw_rates
+    assert all(0 < raw_hz < 1e9 for raw_hz in raw_rates)  # on any machine
     config = json.loads((run.run_dir / "config.json").read_text())
     assert config["steps"] == 1_503
     assert config["device"] != "auto"

@@ -49,6 +49,7 @@ class Figures:
         self._updates_before = self._last.updates  # by earlier commands of the run
         self._first_busy_s: float | None = None  # beginning of the first window that had updates before it
         self._episodes = [NewEpisodes(section) for section in self._samplers]
+        self._raw_rates = [RawRate(section) for section in self._samplers]
         self._returns: deque[float] = deque(maxlen=EPISODES_AVERAGED)
         self._steady = {key: array("d") for key in STEADY_KEYS}  # windows after the warm-up
         self._early = {key: array("d") for key in STEADY_KEYS}  # windows after the first update, before that
@@ -71,6 +72,7 @@ class Figures:
             "env_steps": now.env_steps,
             "updates": now.updates,
             **{key: _figure(value) for key, value in rates.items()},
+            "raw_hz": _figure(self._raw_hz()),
             **self._latencies(now),
             "ring_full_s": _figure(sum(section.get("ring_full_ns") for section in self._samplers) / 1e9),
             "batch_size": self._learner.get("batch_size") or None,
@@ -133,6 +135,19 @@ class Figures:
             "transfer_hz": _ratio(now.drains - before.drains, span_s),
         }
 
+    def _raw_hz(self) -> float | None:
+        """What the active samplers would give if they did nothing but step; None where none of them has stepped.
+
+        One that was at work and had no step in this window (it waits for its turn, or its successor starts) counts with
+        the rate that it had last: its environments became no slower. The time is that of the clock, so it is the limit
+        beside whatever else has the cores.
+        """
+        stepped = [rate.read() for rate in self._raw_rates]
+        active = self._board.active_samplers() or len(self._samplers)
+        if not any(stepped[:active]):
+            return None
+        return sum(rate.hz for rate in self._raw_rates[:active] if rate.hz is not None)
+
     def _latencies(self, now: _Totals) -> Record:
         """The learner's own measurements; zero-filled cells say nothing before the first drain and publication."""
         version = self._learner.get("weights_version")
@@ -163,6 +178,29 @@ class Figures:
             rate = rates[key]
             if rate is not None:
                 values.append(rate)
+
+
+class RawRate:
+    """Follows one sampler: its env steps a second of the time that it is inside its environments. The cells go on
+    counting when the sampler is replaced."""
+
+    def __init__(self, section: Section) -> None:
+        self._section = section
+        self._counted = self._read_cells()
+        self.hz: float | None = None  # of the latest window in which it stepped
+
+    def read(self) -> bool:
+        """True if it stepped since the last call."""
+        before, now = self._counted, self._read_cells()
+        self._counted = now
+        env_steps, stepping_ns = now[0] - before[0], now[1] - before[1]
+        if env_steps <= 0 or stepping_ns <= 0:
+            return False
+        self.hz = env_steps / (stepping_ns / 1e9)
+        return True
+
+    def _read_cells(self) -> tuple[int, int]:
+        return self._section.get("env_steps"), self._section.get("stepping_ns")
 
 
 class NewEpisodes:

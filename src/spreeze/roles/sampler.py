@@ -158,6 +158,7 @@ def _make_groups(job: Job, section: Section, policy: NumpyPolicy) -> list[_Group
     acts for the other."""
     config, num_envs, life_number = job.config, int(job.config.envs_per_sampler), section.get("lives")
     count = find_backend(config.env_backend).GROUPS
+    steps_by_itself = count > 1
     count = count if num_envs % count == 0 else 1
     size = num_envs // count
     scales = noise_scales(config.exploration_noise, _index(job), num_envs, int(config.samplers))
@@ -167,14 +168,14 @@ def _make_groups(job: Job, section: Section, policy: NumpyPolicy) -> list[_Group
         vec = make_vec_env(job.env, config.env_backend, size, env_seed(seed, first), spec=job.env_spec)
         actor = Actor(policy, scales[first : first + size], _noise_seed(job, section) + 1 + first)
         packer = make_packer(layout_of(job.env_spec), size, config.gamma, config.n_step)
-        groups.append(_Group(vec, actor, packer, _Episodes(section, size)))
+        groups.append(_Group(vec, actor, packer, section, steps_by_itself))
     return groups
 
 
 class _Group:
     """Environments that are stepped together, and what is known of the step that they are at."""
 
-    def __init__(self, vec: VecEnv, actor: Actor, packer: Packer, episodes: _Episodes) -> None:
+    def __init__(self, vec: VecEnv, actor: Actor, packer: Packer, section: Section, steps_by_itself: bool) -> None:
         self.vec = vec
         self.obs = vec.reset()
         self.actions = Actions(vec.num_envs, vec.spec.action_size)
@@ -182,7 +183,9 @@ class _Group:
         self.stepped_ns = 0
         self._actor = actor
         self._packer = packer
-        self._episodes = episodes
+        self._episodes = _Episodes(section, vec.num_envs)
+        self._section = section
+        self._steps_by_itself = steps_by_itself
 
     def begin(self, stamp: WeightsStamp) -> None:
         action = self._actor.act(self.obs, stamp.version)
@@ -192,7 +195,10 @@ class _Group:
         self.vec.begin(action)
 
     def finish(self) -> np.ndarray:  # -> rows (count, row_size)
+        entered_ns = time.monotonic_ns()
         step = self.vec.finish()
+        if not self._steps_by_itself:  # else it steps since begin(): how long this took is not how long a step takes
+            self._section.add("stepping_ns", time.monotonic_ns() - entered_ns)
         rows = self._packer.after_step(step)
         self._episodes.count(step)
         self.obs = step.obs

@@ -14,9 +14,9 @@ from spreeze.metrics.lines import json_line
 
 CONTRACT_KEYS = {
     "wall_s", "env_steps", "updates", "sample_hz", "update_hz", "update_frames_hz", "replay_ratio", "transfer_hz",
-    "transfer_age_ms_p50", "transfer_age_ms_p95", "weights_version", "weights_age_ms_p50", "weights_age_ms_p95",
-    "staleness_updates_p50", "staleness_updates_p95", "ring_full_s", "batch_size", "samplers", "envs_per_sampler",
-    "cpu_pct", "gpu_pct", "rss_bytes", "gpu_bytes", "episode_return_mean", "restarts", "lost_rows",
+    "raw_hz", "transfer_age_ms_p50", "transfer_age_ms_p95", "weights_version", "weights_age_ms_p50",
+    "weights_age_ms_p95", "staleness_updates_p50", "staleness_updates_p95", "ring_full_s", "batch_size", "samplers",
+    "envs_per_sampler", "cpu_pct", "gpu_pct", "rss_bytes", "gpu_bytes", "episode_return_mean", "restarts", "lost_rows",
 }  # fmt: skip
 BEYOND_CONTRACT = set(LOSS_CELLS)
 USAGE = {"cpu_pct": 187.25, "gpu_pct": None, "rss_bytes": 730_000_000, "gpu_bytes": None}
@@ -54,7 +54,7 @@ def test_a_fresh_board_gives_every_name_of_the_contract(board: Board) -> None:
     assert unknown == {
         "replay_ratio", "transfer_age_ms_p50", "transfer_age_ms_p95", "weights_age_ms_p50", "weights_age_ms_p95",
         "staleness_updates_p50", "staleness_updates_p95", "batch_size", "gpu_pct", "gpu_bytes", "episode_return_mean",
-        *LOSS_CELLS,
+        "raw_hz", *LOSS_CELLS,
     }  # fmt: skip
 
 
@@ -90,6 +90,61 @@ def test_one_window_by_hand(board: Board) -> None:
     assert (record["batch_size"], record["samplers"], record["envs_per_sampler"]) == (256, 2, 8)
     assert record["restarts"] == {"sampler-1": 2}
     assert (record["cpu_pct"], record["rss_bytes"]) == (187.25, 730_000_000)
+
+
+def step(board: Board, index: int, env_steps: int, inside_s: float) -> None:
+    """As a sampler does: the cells of all its lives go on from one another."""
+    section = board.section(f"sampler-{index}")
+    section.add("stepping_ns", int(inside_s * 1e9))
+    section.add("env_steps", env_steps)
+
+
+def test_raw_rate_by_hand(board: Board) -> None:
+    figures = figures_of(board)
+    board.section("supervisor").set("active_samplers", 2)
+    step(board, 0, env_steps=900, inside_s=0.5)
+    step(board, 1, env_steps=300, inside_s=0.25)
+    assert read(figures, STARTED_S + 1)["raw_hz"] == 900 / 0.5 + 300 / 0.25
+    step(board, 0, env_steps=800, inside_s=0.8)
+    step(board, 1, env_steps=200, inside_s=0.1)
+    assert read(figures, STARTED_S + 2)["raw_hz"] == 800 / 0.8 + 200 / 0.1  # of this window alone
+
+
+def test_raw_rate_is_of_the_samplers_at_work(board: Board) -> None:
+    figures, supervisor = figures_of(board), board.section("supervisor")
+    step(board, 0, env_steps=100, inside_s=0.1)
+    step(board, 1, env_steps=500, inside_s=0.1)
+    assert read(figures, STARTED_S + 1)["raw_hz"] == 6000  # nobody was told to park
+    supervisor.set("active_samplers", 1)
+    step(board, 0, env_steps=100, inside_s=0.1)
+    step(board, 1, env_steps=500, inside_s=0.1)  # in the window in which it parked
+    assert read(figures, STARTED_S + 2)["raw_hz"] == 1000
+    step(board, 0, env_steps=100, inside_s=0.1)
+    assert read(figures, STARTED_S + 3)["raw_hz"] == 1000
+    supervisor.set("active_samplers", 2)
+    step(board, 0, env_steps=100, inside_s=0.1)
+    step(board, 1, env_steps=400, inside_s=0.1)
+    assert read(figures, STARTED_S + 4)["raw_hz"] == 5000
+
+
+def test_raw_rate_of_a_sampler_that_waits_is_its_last_one(board: Board) -> None:
+    figures = figures_of(board)
+    step(board, 0, env_steps=100, inside_s=0.1)
+    assert read(figures, STARTED_S + 1)["raw_hz"] == 1000  # the other one still starts
+    step(board, 0, env_steps=100, inside_s=0.1)
+    step(board, 1, env_steps=200, inside_s=0.1)
+    assert read(figures, STARTED_S + 2)["raw_hz"] == 3000
+    step(board, 0, env_steps=100, inside_s=0.05)
+    assert read(figures, STARTED_S + 3)["raw_hz"] == 2000 + 2000  # sampler-1 waits, or is being replaced
+    assert read(figures, STARTED_S + 4)["raw_hz"] is None  # nobody stepped
+    step(board, 1, env_steps=200, inside_s=0.05)
+    assert read(figures, STARTED_S + 5)["raw_hz"] == 2000 + 4000
+
+
+def test_raw_rate_is_unknown_where_the_engine_steps_by_itself(board: Board) -> None:
+    figures = figures_of(board)
+    step(board, 0, env_steps=100, inside_s=0.0)
+    assert read(figures, STARTED_S + 1)["raw_hz"] is None
 
 
 def test_losses_are_those_that_the_learner_fetched_and_unknown_before_an_update(board: Board) -> None:
