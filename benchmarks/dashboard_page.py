@@ -142,8 +142,9 @@ def metrics_line(second: int) -> dict[str, Any]:
     )  # fmt: skip
     return {
         "wall_s": float(second), "env_steps": second * 20_000, "updates": second * 100, "update_hz": 120 + wave,
-        "sample_hz": 20_000 + 500 * wave, **dict.fromkeys(names, 10 + wave), "weights_version": second,
-        "batch_size": 8192, "samplers": 13, "envs_per_sampler": 16, "rss_bytes": 2_000_000_000, "gpu_bytes": None,
+        "sample_hz": 20_000 + 500 * wave, "raw_hz": 31_000 - 300 * wave, **dict.fromkeys(names, 10 + wave),
+        "weights_version": second, "batch_size": 8192, "samplers": 13, "envs_per_sampler": 16,
+        "rss_bytes": 2_000_000_000, "gpu_bytes": None,
         "restarts": {f"sampler-{number}": 0 for number in range(13)}, "lost_rows": 0,
         "roles": {f"sampler-{number}": "ok" for number in range(13)},
     }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -103,9 +104,13 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     assert [said for said in complaints if not said.startswith(refusals)] == []
 
 
+def chart_of(page: Any, title: str) -> Any:
+    return page.locator("figure.chart", has=page.get_by_role("heading", name=title, exact=True))
+
+
 def path_of(page: Any, chart: str) -> str | None:
     """The drawn line of the chart with that title."""
-    found = page.locator("figure.chart", has=page.get_by_role("heading", name=chart, exact=True)).locator("path.line")
+    found = chart_of(page, chart).locator("path.line")
     return found.last.get_attribute("d") if found.count() else None
 
 
@@ -255,6 +260,46 @@ def test_seeds_become_one_curve(server: Server, open_page: Callable[..., Any]) -
     assert max(made["x"]) == 5
     assert made["y"][0] == 2
     assert page.evaluate(together, [{"x": [], "y": []}, {"x": [1, 2], "y": [3, 4]}])["y"][-1] == 4
+
+
+def highest(chart: Any, line: str) -> float:
+    """The place of a line's highest point; the plot's top is 0."""
+    return min(float(y) for y in re.findall(r"[ML]\S+ ([-\d.]+)", chart.locator(line).get_attribute("d")))
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "limit", "tip"),
+    [
+        ("near", {"raw_hz": 200.0}, "raw: the environments alone 200", ["Sampling103", "raw200"]),
+        ("far", {"raw_hz": 9000.0}, "raw: the environments alone 9 k↑", ["Sampling103", "raw9 k"]),
+        ("unknown", {"raw_hz": None}, "fastest so far 103", ["Sampling103"]),
+        ("older", {}, "fastest so far 103", ["Sampling103"]),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"viewport": {"width": 360, "height": 740}, "color_scheme": "dark"}])
+def test_sampling_beside_its_limit(
+    server: Server, folder: Path, open_page: Callable[..., Any], options: Any, name: str, raw: dict[str, Any],
+    limit: str, tip: list[str],
+) -> None:  # fmt: skip
+    run = folder / f"raw-{name}"
+    run.mkdir(exist_ok=True)
+    (run / "config.json").write_text(json.dumps({"env": "Drawn-v0", "algo": "sac"}))
+    lines = [{"wall_s": n, "env_steps": 100 * n, "sample_hz": 100.0 + n, "update_hz": 5.0} for n in (1, 2, 3)]
+    (run / "metrics.jsonl").write_text("".join(json.dumps({**line, **raw}) + "\n" for line in lines))
+    page = open_page(server.link, **options)
+    page.locator("table.runs tbody tr", has_text=run.name).get_by_role("link").click()
+    chart = chart_of(page, "Sampling")
+    sync_api.expect(chart.locator(".legend li")).to_have_text(["Sampling", limit])
+    assert chart.locator("path.limit").count() == len(tip) - 1
+    if name == "near":
+        assert 0 < highest(chart, "path.limit") < highest(chart, "path.line")
+    if name == "far":
+        assert highest(chart, "path.limit") < 0 < highest(chart, "path.line") < 30  # the plot is not stretched for it
+    chart.get_by_role("group", name="Sampling").focus()
+    page.keyboard.press("End")
+    sync_api.expect(chart.locator(".tip div")).to_have_text(tip)
+    sync_api.expect(chart_of(page, "Updates").locator(".legend li")).to_have_text(["Updates", "fastest so far 5"])
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
 
 
 def test_stop_stops(server: Server, run: Run, open_page: Callable[..., Any]) -> None:

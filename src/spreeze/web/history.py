@@ -18,6 +18,7 @@ METRICS: Mapping[str, Join] = {
     "env_steps": last,
     "updates": last,
     "sample_hz": mean,
+    "raw_hz": mean,
     "update_hz": mean,
     "update_frames_hz": mean,
     "replay_ratio": mean,

@@ -88,6 +88,7 @@ def test_a_run_in_detail(served: Served) -> None:
     found = served.detail("one")
     assert found["complete"]
     assert found["metrics"]["points"]["sample_hz"] == [101.0, 102.0, 103.0, 104.0, 105.0]
+    assert found["metrics"]["points"]["raw_hz"] == [None, None, None, None, None]  # a run of an older version
     assert found["evaluations"]["points"]["return_mean"] == [-999.0, -998.0, -997.0, -996.0, -995.0]
     assert found["best_return"] == -995.0
     assert found["roles"] == [
@@ -95,6 +96,12 @@ def test_a_run_in_detail(served: Served) -> None:
         {"name": "sampler-0", "state": "silent", "restarts": 2, "event": events[1]},
     ]
     assert [event["number"] for event in found["events"]] == [1, 2]
+
+
+def test_the_raw_rate_is_a_curve(served: Served) -> None:
+    run = make_run(served.folder / "one", lines=1)
+    append(run / "metrics.jsonl", {**metrics_line(2), "raw_hz": 250.0}, {**metrics_line(3), "raw_hz": None})
+    assert served.detail("one")["metrics"]["points"]["raw_hz"] == [None, 250.0, None]
 
 
 def test_increments(served: Served) -> None:

@@ -3,6 +3,9 @@
 //   const chart = new Chart({ title: "Sampling", unit: "env steps a second", format: short, fromZero: true });
 //   chart.draw({ kind: "wall_s", series: [{ name, color: 0, x, y, low, high }], limits: [{ name, value }] });
 //
+// A series with `limit: true` is a limit that moves. Where it is far above what it limits, the chart keeps to the others.
+// `brief`: a series' name beside the cursor, where a longer one would hide the curves.
+//
 // With the keyboard: Tab to it, arrows (Home, End) move the cursor; what it stands on is said aloud.
 
 import { h, setAttribute, setText, svg } from "./dom.js";
@@ -10,6 +13,7 @@ import { UNKNOWN, clock, whole } from "./format.js";
 import { X_KINDS, range, ticks as evenTicks } from "./scale.js";
 
 const TOP = 8, RIGHT = 12, BOTTOM = 24, LETTER = 6.6;
+const FAR_ABOVE = 5; // times as high: on one axis with it the others would be flat
 let lastNumber = 0;
 
 export class Chart {
@@ -57,14 +61,15 @@ export class Chart {
     const { kind, series, limits } = this.data;
     this.empty.hidden = series.length > 0;
     setAttribute(this.area, "data-points", series.reduce((sum, { x }) => sum + x.length, 0));
-    this.paintLegend();
     if (!series.length) {
+      this.paintLegend();
       this.plot.replaceChildren();
       return;
     }
     const axis = X_KINDS[kind];
     const first = Math.min(0, ...series.map(({ x }) => x[0])), last = Math.max(...series.map(({ x }) => x[x.length - 1]));
     const [low, high] = this.levels(series, limits);
+    this.paintLegend(high);
     const rows = this.ticks(low, high, Math.max(2, Math.round((this.height - TOP - BOTTOM) / 30)));
     const names = rows.map((value) => this.axis(value));
     const left = Math.max(...names.map((name) => name.length)) * LETTER + 10;
@@ -87,11 +92,12 @@ export class Chart {
       svg("g", {}, limits.map(({ value, color }) => svg("line", {
         class: `limit ${color === undefined ? "" : `s${color % 8}`}`, x1: left, x2: left + inner.width, y1: yOf(value), y2: yOf(value),
       }))),
+      svg("g", {}, series.filter(({ limit }) => limit).map((one) => svg("path", { class: "limit", d: line(one.x, one.y, xOf, yOf) }))),
       svg("g", {}, series.filter(({ low }) => low?.length).map((one) => svg("path", { class: `band s${one.color % 8}`, d: band(one, xOf, yOf) }))),
-      svg("g", {}, series.map((one) => svg("path", {
+      svg("g", {}, series.filter(({ limit }) => !limit).map((one) => svg("path", {
         class: `line s${one.color % 8}${one.faint ? " faint" : ""}`, d: line(one.x, one.y, xOf, yOf),
       })), series.filter(({ x }) => x.length === 1).map((one) => svg("circle", {
-        class: `dot s${one.color % 8}`, cx: xOf(one.x[0]), cy: yOf(one.y[0]), r: 3,
+        class: `dot ${tint(one)}`, cx: xOf(one.x[0]), cy: yOf(one.y[0]), r: 3,
       }))),
       this.cursor,
     );
@@ -101,13 +107,18 @@ export class Chart {
 
   levels(series, limits) {
     const values = limits.map(({ value }) => value);
-    for (const { y, low = [], high = [] } of series) values.push(...extremes(y), ...extremes(low), ...extremes(high));
+    for (const { y, low = [], high = [] } of series.filter(({ limit }) => !limit)) values.push(...extremes(y), ...extremes(low), ...extremes(high));
+    const most = FAR_ABOVE * Math.max(...values);
+    for (const { y } of series.filter(({ limit }) => limit)) values.push(...extremes(y.filter((value) => value <= most)));
     return range(values, this.fromZero);
   }
 
-  paintLegend() {
+  /** `top`: of the plot. */
+  paintLegend(top) {
     const entries = this.showLegend
-      ? [...this.data.series.map(({ name, color, faint, note }) => ({ name, note, class: `key s${color % 8}${faint ? " faint" : ""}` })),
+      ? [...this.data.series.map((one) => (one.limit
+        ? { name: `${one.name} ${this.format(one.y[one.y.length - 1])}`, note: one.y[one.y.length - 1] > top ? "↑" : null, class: "key limit" }
+        : { name: one.name, note: one.note, class: `key s${one.color % 8}${one.faint ? " faint" : ""}` })),
         ...this.data.limits.map(({ name, value, color }) => ({
           name: `${name} ${this.format(value)}`, class: `key limit ${color === undefined ? "" : `s${color % 8}`}`,
         }))]
@@ -156,18 +167,19 @@ export class Chart {
     const x = xOf(at);
     this.cursor.replaceChildren(
       svg("line", { x1: x, x2: x, y1: TOP, y2: TOP + inner.height }),
-      ...found.map((one) => svg("circle", { class: `dot s${one.color % 8}`, cx: xOf(one.x[one.place]), cy: yOf(one.y[one.place]), r: 3.5 })),
+      ...found.map((one) => svg("circle", { class: `dot ${tint(one)}`, cx: xOf(one.x[one.place]), cy: yOf(one.y[one.place]), r: 3.5 })),
     );
     this.cursor.setAttribute("visibility", "visible");
     const where = this.data.kind === "wall_s" ? clock(at) : `${whole(at)} env steps`;
     this.tip.replaceChildren(h("strong", {}, where), ...found.slice(0, 12).map((one) => h("div", {},
-      h("span", { class: `key s${one.color % 8}` }), h("span", { class: "name" }, one.name), h("b", {}, this.format(one.y[one.place]) ?? UNKNOWN))));
+      h("span", { class: `key ${tint(one)}` }), h("span", { class: "name" }, one.brief ?? one.name), h("b", {}, this.format(one.y[one.place]) ?? UNKNOWN))));
     this.tip.hidden = false;
     const room = this.area.clientWidth - this.tip.offsetWidth;
     this.tip.style.left = `${Math.max(0, Math.min(room, x < left + inner.width / 2 ? x + 14 : x - this.tip.offsetWidth - 14))}px`;
   }
 }
 
+const tint = ({ limit, color }) => (limit ? "limit" : `s${color % 8}`);
 
 function extremes(values) {
   let low = Infinity, high = -Infinity;

@@ -131,11 +131,14 @@ export class RunView {
       return this.charts[name].format(this.metrics.last(name));
     };
     const one = (name, options = {}) => this.charts[name].draw({
-      kind, series: [{ name: this.charts[name].title, color: options.color ?? 0, ...known(points, kind, name) }],
+      kind,
+      series: [{ name: this.charts[name].title, color: options.color ?? 0, ...known(points, kind, name) }, ...(options.limitSeries ?? [])],
       limits: options.limits ?? [], now: now(name),
     });
     const fastest = (name) => [{ name: "fastest so far", value: this.metrics.max(name) ?? NaN }];
-    one("sample_hz", { limits: fastest("sample_hz") });
+    const raw = { name: "raw: the environments alone", brief: "raw", limit: true, ...known(points, kind, "raw_hz") };
+    if (raw.x.length) one("sample_hz", { limitSeries: [raw] });
+    else one("sample_hz", { limits: fastest("sample_hz") }); // an older run, or an engine whose own rate is not known
     one("update_hz", { limits: fastest("update_hz"), color: 2 });
     one("update_frames_hz", { limits: fastest("update_frames_hz"), color: 2 });
     one("replay_ratio", { limits: [{ name: "asked for", value: Number(config.replay_ratio) }], color: 7 });
