@@ -29,6 +29,7 @@ from spreeze.runtime.topology import connect
 from spreeze.spec import layout_of
 from spreeze.weights.link import WeightsStamp
 from spreeze.weights.numpy_policy import PolicySpec
+from spreeze.weights.published import POLICIES
 from spreeze.weights.ssd import SsdPublisher
 
 WITHIN_S = 60.0
@@ -173,7 +174,7 @@ class Samplers:
         self._learner = self.board.section("learner")
         self._learner.set("env_steps_permitted", 2**62)
         self._publisher = SsdPublisher(run_dir, lambda version: self._learner.set("weights_version", version))
-        self._flat = np.zeros(policy.weight_count, np.float32)
+        self._flat = np.zeros(POLICIES * policy.weight_count, np.float32)
         channel = self.topology.experience
         self._readers: list[Any] = [channel.receiver()]
         if isinstance(channel, RingChannel):  # the rows of each sampler by themselves

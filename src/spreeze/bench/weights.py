@@ -1,4 +1,5 @@
-"""`spreeze bench weights`: an actor's flat vector from the publisher into another process's hands.
+"""`spreeze bench weights`: what a run publishes, an actor and its average as one flat vector, from the publisher into
+another process's hands, which takes one of the two.
 
 publish_ms          publish() from call to return; at its end the version is announced
 follow_ms_p50,_p95  from then until the follower, which looks all the time, holds the whole checked vector
@@ -32,6 +33,7 @@ from spreeze.runtime.topology import Topology, connect, wired_descriptors
 from spreeze.spec import Layout
 from spreeze.weights.link import Publisher, WeightsStamp
 from spreeze.weights.memory import MemoryPublisher
+from spreeze.weights.published import POLICIES
 from spreeze.weights.ssd import SsdPublisher
 
 BOTH = "both"
@@ -79,7 +81,7 @@ def _window(publisher: Publisher, helper: Helper, count: int, before: int, publi
     """`before`: versions that were published in earlier windows."""
     first, last = before + 1, before + publications
     helper.ask({"until": last, "give_up_s": _GIVE_UP_S})
-    flat = np.zeros(count, np.float32)
+    flat = np.zeros(POLICIES * count, np.float32)
     begun_ns, done_ns = {}, {}
     for version in range(first, last + 1):
         flat[:] = version
@@ -100,9 +102,9 @@ def _window(publisher: Publisher, helper: Helper, count: int, before: int, publi
 
 
 def _bare_way(transport: str, count: int, folder: Path) -> Callable[[], None]:
-    flat, into = np.ones(count, np.float32), np.zeros(count, np.float32)
+    flat, into = np.ones((2, POLICIES * count), np.float32)
     if transport == "memory":
-        between = np.zeros(count, np.float32)
+        between = np.zeros_like(flat)
 
         def copy_twice() -> None:
             between[:] = flat
@@ -151,4 +153,4 @@ def _publisher(topology: Topology, count: int, folder: Path) -> Publisher:
 
     if topology.weights is None:
         return SsdPublisher(folder, announce)
-    return MemoryPublisher(topology.weights, count, announce)
+    return MemoryPublisher(topology.weights, POLICIES * count, announce)
