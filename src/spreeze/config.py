@@ -273,7 +273,7 @@ class RunConfig:
         "what acts is the actor's average over this share of its updates so far; 0: the actor as it is",
     )
     n_step: int = setting(1, whole(1, 64), "rewards summed before the bootstrap")
-    replay_size: int = setting(1_000_000, whole(2), "rows kept in replay")
+    replay_size: int | str = setting(AUTO, or_word(AUTO, whole(2)), "rows kept in replay")
     learning_starts: int = setting(10_000, whole(1), "env steps, with random actions, before the first update")
     init_temperature: float = setting(1.0, positive(), "SAC: the temperature at the start")
     target_entropy: float | str = setting(AUTO, or_word(AUTO, real()), "SAC: entropy that the temperature seeks")

@@ -41,6 +41,8 @@ ENVS_PER_SAMPLER = 16
 BULLET_ENVS_PER_SAMPLER = 8  # a physics server each, and a step slow enough that the policy's call hardly counts
 ENVPOOL_ENVS_PER_SAMPLER = 64  # two halves of 32: the engine steps one while the policy acts for the other
 BATCH_SIZE_CPU = 64
+# Rows of replay, as many as take no more than this, within bounds (docs/decisions/0017-a-long-memory.md)
+LEAST_REPLAY_ROWS, MOST_REPLAY_ROWS, REPLAY_BYTES, REPLAY_MEMORY_SHARE = 1_000_000, 10_000_000, 4 << 30, 0.125
 # What the tuner may step to (docs/decisions/0011-what-the-tuner-seeks.md). A CPU has no ladder: what updates cost there
 # is known, and what larger batches are worth is not.
 LADDER_CUDA = (1024, 2048, 4096, 8192, 16384, 32768)
@@ -87,7 +89,7 @@ class Resolved:
 
     @property
     def replay_bytes(self) -> int:
-        return self.config.replay_size * layout_of(self.spec).row_bytes
+        return int(self.config.replay_size) * layout_of(self.spec).row_bytes
 
     def in_folder(self, run_dir: Path) -> Resolved:
         return replace(self, config=self.config.replace(run_dir=str(run_dir)))
@@ -164,13 +166,15 @@ def resolve(config: RunConfig, spec: EnvSpec, machine: Machine, backend: Choice)
         "learner_threads", Choice(1, "deterministic: sums in one order") if config.deterministic else threads
     )
     samplers = settle("samplers", choose_samplers(machine.cores, learner_threads * max(1, on_cpu)))
+    replay_size = settle("replay_size", choose_replay_size(config, spec, machine, device))
     numbers = {
+        "replay_size": replay_size,
         "env_backend": env_backend,
         "device": device,
         "learner_threads": learner_threads,
         "samplers": samplers,
         "envs_per_sampler": settle("envs_per_sampler", choose_envs_per_sampler(spec.env_id, env_backend)),
-        "batch_size": settle("batch_size", choose_batch_size(on_gpu, config.replay_size)),
+        "batch_size": settle("batch_size", choose_batch_size(on_gpu, replay_size)),
         "precision": settle("precision", choose_precision(on_gpu)),
         "compile": settle("compile", Choice("on", "fused and captured updates compute the same, faster")),
         "sampler_memory": settle("sampler_memory", choose_sampler_memory(machine.memory_available_bytes, samplers)),
@@ -287,6 +291,18 @@ def choose_envs_per_sampler(env_id: str, backend: str) -> Choice:
     return Choice(ENVS_PER_SAMPLER, "one call of the policy serves them all, and their memory fits into the cache")
 
 
+def choose_replay_size(config: RunConfig, spec: EnvSpec, machine: Machine, device: str) -> Choice:
+    """By what the machine has and not by what is free: the same settings draw the same rows tomorrow."""
+    if config.experience == "pool":
+        return Choice(LEAST_REPLAY_ROWS, "a pool is memory that all samplers share")
+    gpu = None if device == "cpu" else find_gpu(device, machine)
+    total = min(machine.memory_total_bytes, machine.memory_limit_bytes or machine.memory_total_bytes)
+    room = min(REPLAY_BYTES, int(REPLAY_MEMORY_SHARE * (total if gpu is None else gpu.memory_bytes)))
+    row_bytes = layout_of(spec).row_bytes
+    rows = max(LEAST_REPLAY_ROWS, min(MOST_REPLAY_ROWS, room // row_bytes // 100_000 * 100_000))
+    return Choice(rows, f"{amount(rows * row_bytes)}: what is not forgotten is not done wrong again")
+
+
 def choose_batch_size(on_gpu: bool, replay_size: int) -> Choice:
     batch_size = BATCH_SIZE_CUDA if on_gpu else BATCH_SIZE_CPU
     if batch_size > replay_size:
@@ -303,7 +319,7 @@ def choose_ladder(resolved: Resolved, gpu: Gpu | None) -> tuple[tuple[int, ...],
         return (batch_size,), "with an exact --replay-ratio it decides how many updates an env step has"
     if gpu is None:
         return (batch_size,), f"on a CPU {batch_size} is known to be good"
-    rungs = {rung for rung in LADDER_CUDA if rung <= config.replay_size} | {batch_size}
+    rungs = {rung for rung in LADDER_CUDA if rung <= int(config.replay_size)} | {batch_size}
     return tuple(sorted(rungs)), "replay could hold no other" if len(rungs) == 1 else None
 
 
@@ -341,7 +357,7 @@ def with_space(resolved: Resolved, cores: int, why_one: str | None, knee: str | 
     """What may be adapted within what fits into the memory."""
     assert resolved.plan is not None, "it decides what fits"
     config, ladder = resolved.config, resolved.plan.demand.ladder
-    ladder = tuple(rung for rung in ladder if rung <= config.replay_size)
+    ladder = tuple(rung for rung in ladder if rung <= int(config.replay_size))
     if why_one is None and len(ladder) == 1:
         why_one = "memory is too short for others"
     samplers, samplers_fixed = int(config.samplers), _why_as_asked(resolved, "samplers")
@@ -386,7 +402,7 @@ def needed_rows(config: RunConfig) -> dict[str, int]:
 def check_numbers(config: RunConfig) -> None:
     """Refuses numbers that are each possible but not together."""
     for flag, needs in needed_rows(config).items():
-        if needs > config.replay_size:
+        if needs > int(config.replay_size):
             raise ConfigError(
                 f"{flag} {needs} is more than --replay-size {config.replay_size}; raise the second or lower the first"
             )
@@ -409,8 +425,8 @@ def demand_of(resolved: Resolved, ladder: tuple[int, ...]) -> Demand:
         ladder=ladder,
         first_batch_size=int(config.batch_size),
         row_bytes=layout.row_bytes,
-        replay_rows=config.replay_size,
-        least_replay_rows=min(config.replay_size, max(needed_rows(config).values())),
+        replay_rows=int(config.replay_size),
+        least_replay_rows=min(int(config.replay_size), max(needed_rows(config).values())),
         ring_bytes=sampler_ring_shape(layout, block_rows(num_envs, config.n_step)).size_bytes,
         visualizer=config.visualize != "off",
     )

@@ -28,7 +28,7 @@ def test_the_defaults_of_the_contract() -> None:
     assert (config.algo, config.seed, config.experience, config.weights) == ("sac", 0, "ring", "ssd")
     assert (config.eval_every, config.eval_episodes, config.visualize) == (1.0, 10, "off")
     assert (config.hidden, config.gamma, config.tau, config.lr) == ((256, 256), 0.99, 0.005, 1e-3)
-    assert (config.n_step, config.replay_size, config.learning_starts) == (1, 1_000_000, 10_000)
+    assert (config.n_step, config.replay_size, config.learning_starts) == (1, "auto", 10_000)
     assert config.replay_ratio == "free"
 
 

@@ -125,6 +125,33 @@ def test_a_small_replay_makes_the_automatic_batch_fit() -> None:
     assert resolved(replay_size=40, learning_starts=30, envs_per_sampler=8).config.batch_size == 40
 
 
+@pytest.mark.parametrize(
+    ("obs_size", "total_gib", "settings", "rows"),
+    [
+        (3, 32, {}, 10_000_000),  # 36 bytes a row
+        (105, 32, {}, 5_000_000),  # 856 bytes: 4 GiB
+        (105, 8, {}, 1_200_000),  # an eighth of all
+        (348, 8, {}, 1_000_000),  # no fewer
+        (3, 32, {"experience": "pool"}, 1_000_000),
+    ],
+)
+def test_replay_remembers_as_much_as_is_cheap(
+    obs_size: int, total_gib: int, settings: dict[str, object], rows: int
+) -> None:
+    where = dataclasses.replace(machine(), memory_total_bytes=total_gib * GIB)
+    spec = EnvSpec("Some", obs_size, 1, (-1.0,), (1.0,))
+    assert resolved(where, spec, **settings).config.replay_size == rows
+    elsewhere = dataclasses.replace(where, memory_available_bytes=12 * GIB)
+    assert resolved(elsewhere, spec, **settings).config.replay_size == rows, "what is free decides nothing"
+    limited = dataclasses.replace(machine(), memory_total_bytes=999 * GIB, memory_limit_bytes=total_gib * GIB)
+    assert resolved(limited, spec, **settings).config.replay_size == rows
+    on_gpu = dataclasses.replace(
+        where, gpus=(Gpu(0, "a GPU", total_gib * GIB, 12 * GIB, "550"),), memory_total_bytes=GIB
+    )
+    if not settings:
+        assert resolved(on_gpu, spec).config.replay_size == rows
+
+
 def test_replay_takes_at_most_half_of_what_is_free() -> None:
     row_bytes = 4 * (3 + 1 + 3 + 1 + 1)
     fits = resolved(machine(free_bytes=2 * GIB), replay_size=20_000_000)
@@ -144,7 +171,7 @@ def test_automatic_samplers_give_way_to_a_small_container() -> None:
     few = resolved(machine(cores=64, free_bytes=2 * GIB))
     assert few.config.samplers == few.auto["samplers"].value < 47
     assert "fewer samplers, because memory is short" in few.auto["samplers"].reason
-    assert few.config.replay_size == 1_000_000
+    assert few.config.replay_size == resolving.MOST_REPLAY_ROWS
     with pytest.raises(ConfigError, match=r"too little memory.* samplers [0-9,]{11,} "):
         resolved(machine(cores=64, free_bytes=2 * GIB), samplers=47)
 

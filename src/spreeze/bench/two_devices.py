@@ -33,7 +33,7 @@ class TwoDevices:
     def __init__(self, config: RunConfig, layout: Layout) -> None:
         two = make_two_places(layout, config)
         two = two._replace(actor=WatchedPlace(two.actor), critics=WatchedPlace(two.critics))
-        fill(two.replay, config.replay_size, str(config.critic_device), config.seed)
+        fill(two.replay, int(config.replay_size), str(config.critic_device), config.seed)
         self.algorithm = two.algorithm
         self.actor, self.critics = two.actor, two.critics
         self.updates: SplitUpdates = make_split_updates(two, config, int(config.batch_size))

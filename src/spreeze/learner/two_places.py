@@ -35,7 +35,7 @@ def make_two_places(layout: Layout, config: RunConfig) -> TwoPlaces:
             engine=engine, precision=config.precision, critic_device=critics,
         ),
         replay=PairedReplay(
-            layout, config.replay_size, actor, critics, config.seed,
+            layout, int(config.replay_size), actor, critics, config.seed,
             normalize=config.observation_norm == "on", reward_scale=config.reward_scale,
         ),
         actor=make_place("actor", actor, int(config.learner_threads)),

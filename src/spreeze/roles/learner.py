@@ -174,7 +174,7 @@ def make_replay(layout: Layout, config: RunConfig, device: torch.device, receive
     if isinstance(receiver, PoolReceiver):
         return PoolReplay(layout, receiver, config.seed, config.reward_scale)
     return Replay(
-        layout, config.replay_size, device, config.seed,
+        layout, int(config.replay_size), device, config.seed,
         normalize=config.observation_norm == "on", reward_scale=config.reward_scale,
     )  # fmt: skip
 

@@ -195,7 +195,7 @@ class _Supervisor:
             config.weights,
             self._policy.weight_count,
             config.experience,
-            config.replay_size,
+            int(config.replay_size),
         )
 
     def _spawner(self) -> Callable[[str], Child]:
