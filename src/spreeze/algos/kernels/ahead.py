@@ -5,7 +5,7 @@ meanwhile: eleven seconds for an update of SAC. Here the launches of an update a
 tensors on the CPU, and each is compiled by a forked process into Triton's cache on the disk, where the learner then
 finds it. Forking is sound only while this process has not touched the GPU; the forked ones never do.
 
-Batch sizes that the run may step to soon are compiled as well, at the lowest priority while training has begun.
+Batch sizes that the run may step to soon are compiled as well, beside the first updates and at a lower priority.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from spreeze.algos.kernels import gradients, passes, sizes, updates
 from spreeze.config import RunConfig
 from spreeze.spec import Layout
 
+NICENESS = 5  # of what is wanted some seconds later: samplers that fill all cores leave a third of them to it
 WITHIN_S = 60.0  # then the learner compiles what is missing
 _SOURCES = (gather, gather_kernel, gradients, passes, sizes, updates)
 
@@ -65,7 +66,7 @@ def compile_ahead(
         launches = launches_of_updates(layout, config.replace(batch_size=batch_size))
         later |= {launch.variant: launch for launch in launches if launch.variant not in now}
     for launch in later.values():
-        _fork(partial(_compile_when_idle, launch, capability))
+        _fork(partial(_compile_beside_training, launch, capability))
     return words
 
 
@@ -149,8 +150,8 @@ def _compile_what_loads_kernels() -> None:
     CudaUtils()
 
 
-def _compile_when_idle(launch: Launch, capability: tuple[int, int]) -> None:
-    os.nice(19)
+def _compile_beside_training(launch: Launch, capability: tuple[int, int]) -> None:
+    os.nice(NICENESS)
     _compile(launch, capability)
 
 
