@@ -35,7 +35,7 @@ class CountedNumbers:
         draws.add_(1)
 
     def get_state(self) -> Tensor:
-        return self._state.cpu().view(torch.uint8)
+        return self._state.clone().cpu().view(torch.uint8)  # a copy on a CPU as well
 
     def set_state(self, state: Tensor) -> None:
         if state.numel() != 16:

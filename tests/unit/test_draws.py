@@ -54,3 +54,14 @@ def test_a_state_of_another_kind_begins_new_numbers_that_depend_on_it() -> None:
         restore(generator, CountedNumbers(CPU, seed).get_state())
         firsts.add(torch.randint(2**62, (1,), generator=generator).item())
     assert len(firsts) == 6
+
+
+def test_a_state_stays_what_it_was_while_draws_go_on() -> None:
+    numbers, first, again = CountedNumbers(torch.device("cpu"), seed=3), *torch.zeros(2, 5, dtype=torch.int64)
+    state = numbers.get_state()
+    numbers.fill(first)
+    numbers.fill(again)
+    assert not torch.equal(first, again)
+    numbers.set_state(state)
+    numbers.fill(again)
+    assert torch.equal(first, again)
