@@ -40,13 +40,14 @@ def kept():
 if __name__ == "__main__":
     layout, device = Layout(11, 3), torch.device("cuda:0")
     config = RunConfig(
-        algo=name, device="cuda:0", precision="bfloat16", compile="on", batch_size=512, target_entropy=-3.0
+        algo=name, device="cuda:0", precision="bfloat16", compile="on", batch_size=512, target_entropy=-3.0,
+        replay_size=1_024,
     )
     print(compile_ahead(layout, config, (9, 0)))
     ahead = kept()
     choice = choose_update(layout, config, device)
     assert choice.kernels is not None, choice.reason
-    CapturedUpdates(choice.algorithm, Replay(layout, 1_000, device), 512).run(8)
+    CapturedUpdates(choice.algorithm, Replay(layout, config.replay_size, device), 512).run(8)
     torch.cuda.synchronize()
     print("compiled afterwards:", len(kept() - ahead))
     print("again:", compile_ahead(layout, config, (9, 0)))

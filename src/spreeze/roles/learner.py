@@ -188,10 +188,13 @@ def compile_kernels(layout: Layout, config: RunConfig, next_batch_sizes: Sequenc
         return None
     if why_not_for(config.hidden, config.precision):
         return None
-    from spreeze.algos.kernels.ahead import compile_ahead  # imports triton
-
     torch.set_num_threads(1)  # no thread may be running when it forks
-    return compile_ahead(layout, config, capability, next_batch_sizes)
+    try:
+        from spreeze.algos.kernels.ahead import compile_ahead  # imports triton
+
+        return compile_ahead(layout, config, capability, next_batch_sizes)
+    except Exception as error:  # parts of Triton that change with its versions; the first launches compile as well
+        return f"Triton kernels are compiled when they are first launched: {type(error).__name__}: {error}"
 
 
 def prepare_devices(config: RunConfig) -> None:
