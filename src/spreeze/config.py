@@ -274,11 +274,6 @@ class RunConfig:
     )
     n_step: int = setting(1, whole(1, 64), "rewards summed before the bootstrap")
     replay_size: int | str = setting(AUTO, or_word(AUTO, whole(2)), "rows kept in replay")
-    replay_share: float = setting(
-        0.5,
-        positive(1.0),
-        "updates draw from the newest rows, this share of all that came in, but from a million at least; 1: from all",
-    )
     learning_starts: int = setting(10_000, whole(1), "env steps, with random actions, before the first update")
     init_temperature: float = setting(1.0, positive(), "SAC: the temperature at the start")
     target_entropy: float | str = setting(AUTO, or_word(AUTO, real()), "SAC: entropy that the temperature seeks")

@@ -1,6 +1,4 @@
-"""Rows of a matrix by random numbers, from a span of it that may go over its end to its beginning:
-
-    out[i] = rows[(first + number[i] % count) % capacity]        span = (count, first); a count of 0 is taken for 1
+"""Rows of a matrix by random numbers: out[i] = rows[number[i] % size], or row 0 where size is 0.
 
 On an NVIDIA GPU that is one launch: torch's three operations, two of which only rewrite the numbers, cost more than the
 rows do at small batches.
@@ -14,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-# rows (capacity, row_size), number (B,) int64, span (2,) int64, out (B, row_size)
+# rows (capacity, row_size), number (B,) int64, size () int64, out (B, row_size)
 Gather = Callable[[Tensor, Tensor, Tensor, Tensor], None]
 
 
@@ -22,14 +20,12 @@ def find_gather(device: torch.device) -> Gather:
     return gather_by_triton if device.type == "cuda" and importlib.util.find_spec("triton") else gather_by_torch
 
 
-def gather_by_torch(rows: Tensor, number: Tensor, span: Tensor, out: Tensor) -> None:
+def gather_by_torch(rows: Tensor, number: Tensor, size: Tensor, out: Tensor) -> None:
     """`number` is overwritten."""
-    count, first = span
-    number.remainder_(count.clamp(min=1)).add_(first).remainder_(len(rows))
-    torch.index_select(rows, 0, number, out=out)
+    torch.index_select(rows, 0, number.remainder_(size.clamp(min=1)), out=out)
 
 
-def gather_by_triton(rows: Tensor, number: Tensor, span: Tensor, out: Tensor) -> None:
+def gather_by_triton(rows: Tensor, number: Tensor, size: Tensor, out: Tensor) -> None:
     import triton
 
     from spreeze.gather_kernel import gather  # at first use: replay must not need triton where there is none
@@ -38,4 +34,4 @@ def gather_by_triton(rows: Tensor, number: Tensor, span: Tensor, out: Tensor) ->
     columns = min(128, triton.next_power_of_2(row_size))
     block_rows = 16 if len(number) <= 8192 else 32
     grid = (triton.cdiv(len(number), block_rows), triton.cdiv(row_size, columns))
-    gather[grid](rows, number, span, out, len(number), len(rows), ROW=row_size, BLOCK_ROWS=block_rows, COLUMNS=columns)
+    gather[grid](rows, number, size, out, len(number), ROW=row_size, BLOCK_ROWS=block_rows, COLUMNS=columns)

@@ -4,16 +4,12 @@
     |<------------ size rows hold data ----------->|<--- not yet --->|        until it is full
     |<- newest ->|^ next to be written            oldest ... ------->|        afterwards
 
-Drawn from are the newest rows: a share of all that ever came in, and a million at least. While a run is young it learns
-from what it does now; later it still knows what it did long ago, and falls that it no longer sees are not forgotten.
-
 A draw is one gather of whole rows into a buffer that is kept (0.35 ms for 8,192 rows of 200 bytes out of a million;
 indexing field by field takes 2.7 ms), and a Batch is views of that buffer: it is valid until the next draw.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -26,7 +22,6 @@ from spreeze.gather import find_gather
 from spreeze.observation_norm import ObservationNorm
 from spreeze.spec import Batch, Layout
 
-LEAST_DRAWN = 1_000_000  # rows, however few their share of all is
 _MANY = 2**62  # modulo any size that fits into memory this is uniform to better than 1e-9
 
 
@@ -57,10 +52,7 @@ class Replay:
         rows: Tensor | None = None,
         normalize: bool = False,
         reward_scale: float = 1.0,
-        share: float = 1.0,
-        least_drawn: int = LEAST_DRAWN,
     ) -> None:
-        """`share`: of all rows that ever came in, the newest, that are drawn from, but for `least_drawn`."""
         self.layout = layout
         self.capacity = capacity
         self.device = torch.device(device)
@@ -70,11 +62,8 @@ class Replay:
         self.size = 0  # rows that hold data
         self.total = 0  # rows ever extended; the next one goes to total % capacity
         self._first = 0  # number of the first row that was extended
-        self._share, self._least_drawn = share, least_drawn
-        self.drawn_rows = 0  # the newest ones, which are drawn from
-        self._oldest_drawn = 0  # its place
-        # the same two where a captured graph can read them
-        self.span = torch.zeros(2, dtype=torch.int64, device=self.device)
+        # the same size where a captured graph can read it
+        self.device_size = torch.zeros((), dtype=torch.int64, device=self.device)
         self.norm = ObservationNorm(layout, self.device) if normalize else None
         self._reward_scale = reward_scale
         self._drawn: dict[int, tuple[Tensor, Tensor, Batch]] = {}
@@ -101,23 +90,21 @@ class Replay:
         self._set_size(min(self.total - self._first, self.capacity))
 
     def sample(self, count: int) -> Batch:
-        """`count` of the newest rows, each drawn uniformly and with replacement; the next draw overwrites the Batch.
+        """`count` rows, each drawn uniformly and with replacement; the Batch is overwritten by the next draw.
 
         Beside a GPU an empty replay gives rows of zeros, because a graph may be captured before the first row came.
         """
         index, drawn, batch = self._drawn.get(count) or self._prepare(count)
         if self._counted is not None:
             self._counted.fill(index)
-            self._gather_rows(self.rows, index, self.span, drawn)
+            self._gather_rows(self.rows, index, self.device_size, drawn)
         elif self.device.type == "cuda":
             index.random_(0, _MANY, generator=self.generator)
-            self._gather_rows(self.rows, index, self.span, drawn)
+            self._gather_rows(self.rows, index, self.device_size, drawn)
         elif not self.size:
             raise ReplayError("replay is empty: extend it before a draw")
         else:
-            index.random_(0, self.drawn_rows, generator=self.generator)
-            if self._oldest_drawn:
-                index.add_(self._oldest_drawn).remainder_(self.capacity)
+            index.random_(0, self.size, generator=self.generator)
             torch.index_select(self.rows, 0, index, out=drawn)
         return self._finished(batch)
 
@@ -143,13 +130,9 @@ class Replay:
         return self._drawn[count]
 
     def _set_size(self, size: int) -> None:
-        self.size = size
-        drawn = min(size, max(self._least_drawn, math.ceil(self._share * self.total)))
-        oldest = 0 if drawn == self.capacity else (self.total - drawn) % self.capacity
-        for place, (before, now) in enumerate(((self.drawn_rows, drawn), (self._oldest_drawn, oldest))):
-            if before != now:
-                self.span[place].fill_(now)
-        self.drawn_rows, self._oldest_drawn = drawn, oldest
+        if size != self.size:
+            self.size = size
+            self.device_size.fill_(size)
 
     def view(self, first: int, most: int) -> Tensor:
         """Rows number `first` and on, at most so many, as they lie in one piece; copy them before the next extend."""

@@ -149,11 +149,11 @@ def test_a_check_between_captured_launches_changes_nothing_and_a_failed_one_goes
 
 
 @pytest.mark.parametrize("layout", [PENDULUM, CHEETAH, HUMANOID])
-@pytest.mark.parametrize("span", [(0, 0), (999, 0), (700, 600)])
-def test_the_gather_kernel_takes_the_rows_that_torch_takes(layout: Layout, span: tuple[int, int]) -> None:
+@pytest.mark.parametrize("size", [0, 999])
+def test_the_gather_kernel_takes_the_rows_that_torch_takes(layout: Layout, size: int) -> None:
     rows = torch.randn(1_000, layout.row_size, device=DEVICE)
     number = torch.randint(0, 2**62, (8_191,), device=DEVICE)
     by_triton, by_torch = (torch.full((8_191, layout.row_size), torch.nan, device=DEVICE) for _ in range(2))
-    gather_by_triton(rows, number, torch.tensor(span, device=DEVICE), by_triton)
-    gather_by_torch(rows, number, torch.tensor(span, device=DEVICE), by_torch)
+    gather_by_triton(rows, number, torch.tensor(size, device=DEVICE), by_triton)
+    gather_by_torch(rows, number, torch.tensor(size, device=DEVICE), by_torch)
     assert torch.equal(by_triton, by_torch)

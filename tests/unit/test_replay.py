@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import pytest
@@ -36,7 +35,7 @@ def test_replay_holds_the_newest_rows_whatever_the_blocks(capacity: int, counts:
         replay.extend(numbered(len(model), count))
         model += range(len(model), len(model) + count)
         held = model[-capacity:]
-        assert replay.size == replay.drawn_rows == replay.span[0].item() == len(held)
+        assert replay.size == replay.device_size.item() == len(held)
         assert replay.total == len(model)
         assert sorted(numbers_in(replay.rows[: replay.size])) == held if held else replay.size == 0
         if held:
@@ -52,37 +51,6 @@ def test_draws_are_uniform_over_what_was_extended() -> None:
     assert len(counts) == 10
     assert counts.min() > 9_500
     assert counts.max() < 10_500
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    capacity=st.integers(1, 12),
-    counts=st.lists(st.integers(0, 9), max_size=9),
-    share=st.floats(0.05, 1.0),
-    least=st.integers(1, 15),
-    counted=st.booleans(),
-)
-def test_draws_are_from_the_newest_share_of_all_rows(
-    capacity: int, counts: list[int], share: float, least: int, counted: bool
-) -> None:
-    replay, total = Replay(LAYOUT, capacity, share=share, least_drawn=least, counted=counted), 0
-    for count in counts:
-        replay.extend(numbered(total, count))
-        total += count
-        newest = min(total, capacity, max(least, math.ceil(share * total)))
-        assert replay.drawn_rows == newest
-        if total:
-            drawn = {int(number) for number in (replay.sample(300).obs[:, 0] / 100).round()}
-            assert drawn == set(range(total - newest, total))  # 12 rows: one that is left out by chance is 1e-10
-
-
-def test_a_replay_that_goes_on_draws_from_the_same_share() -> None:
-    first, second = (Replay(LAYOUT, 10, seed=5, share=0.4, least_drawn=2) for _ in range(2))
-    first.extend(numbered(0, 17))
-    second.begin_again([first.view(7, 3).clone(), first.view(10, 7).clone()], rows=10, end=17)
-    second.load_draws({name: value.clone() for name, value in first.draws().items()})
-    assert first.drawn_rows == second.drawn_rows == 7
-    assert torch.equal(first.sample(50).obs, second.sample(50).obs)
 
 
 def test_a_batch_is_views_of_whole_rows() -> None:

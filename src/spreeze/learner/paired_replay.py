@@ -27,16 +27,15 @@ class PairedReplay:
         seed: int = 0,
         normalize: bool = False,
         reward_scale: float = 1.0,
-        share: float = 1.0,
     ) -> None:
         actor_device, critic_device = torch.device(actor_device), torch.device(critic_device)
         counted = actor_device.type != critic_device.type
         self.layout = layout
         self.observations = ObservationLayout(layout.obs_size, layout.action_size)
         self.critics = Replay(
-            layout, capacity, critic_device, seed, counted, normalize=normalize, reward_scale=reward_scale, share=share
+            layout, capacity, critic_device, seed, counted, normalize=normalize, reward_scale=reward_scale
         )
-        self.actor = Replay(self.observations, capacity, actor_device, seed, counted, normalize=normalize, share=share)
+        self.actor = Replay(self.observations, capacity, actor_device, seed, counted, normalize=normalize)
 
     @property
     def norm(self) -> ObservationNorm | None:

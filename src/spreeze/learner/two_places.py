@@ -37,7 +37,6 @@ def make_two_places(layout: Layout, config: RunConfig) -> TwoPlaces:
         replay=PairedReplay(
             layout, int(config.replay_size), actor, critics, config.seed,
             normalize=config.observation_norm == "on", reward_scale=config.reward_scale,
-            share=config.replay_share,
         ),
         actor=make_place("actor", actor, int(config.learner_threads)),
         critics=make_place("critics", critics, int(config.learner_threads)),

@@ -175,7 +175,7 @@ def make_replay(layout: Layout, config: RunConfig, device: torch.device, receive
         return PoolReplay(layout, receiver, config.seed, config.reward_scale)
     return Replay(
         layout, int(config.replay_size), device, config.seed,
-        normalize=config.observation_norm == "on", reward_scale=config.reward_scale, share=config.replay_share,
+        normalize=config.observation_norm == "on", reward_scale=config.reward_scale,
     )  # fmt: skip
 
 

@@ -232,11 +232,11 @@ def test_every_row_is_in_exactly_one_split(batch_size: int) -> None:
         assert (used - 1) * rows < batch_size <= used * rows
 
 
-@pytest.mark.parametrize("span", [(0, 0), (7, 0), (3, 5)])
-def test_the_gather_kernel_takes_the_rows_that_torch_takes(span: tuple[int, int]) -> None:
+@pytest.mark.parametrize("size", [0, 7])
+def test_the_gather_kernel_takes_the_rows_that_torch_takes(size: int) -> None:
     rows = torch.randn(7, 13)
     number = torch.randint(0, 2**62, (20,))
     by_triton, by_torch = torch.full((20, 13), torch.nan), torch.full((20, 13), torch.nan)
-    gather_by_triton(rows, number, torch.tensor(span), by_triton)
-    gather_by_torch(rows, number, torch.tensor(span), by_torch)
+    gather_by_triton(rows, number, torch.tensor(size), by_triton)
+    gather_by_torch(rows, number, torch.tensor(size), by_torch)
     assert torch.equal(by_triton, by_torch)

@@ -89,12 +89,12 @@ def launches_of_updates(layout: Layout, config: RunConfig) -> list[Launch]:
         layout.obs_size, layout.action_size, config, cpu, config.seed, precision=config.precision
     )
     batch = made_up_batch(layout, rows, cpu, config.seed)
-    replay = torch.zeros(1, 1).expand(int(config.replay_size), layout.row_size)
+    replay = torch.zeros(2, layout.row_size)
     with _written_down() as launches:
         for turn in range(algorithm.period):
             algorithm.update(batch, turn)
         gather.gather_by_triton(
-            replay, torch.zeros(rows, dtype=torch.int64), torch.tensor([2, 0]), torch.zeros(rows, layout.row_size)
+            replay, torch.zeros(rows, dtype=torch.int64), torch.tensor(2), torch.zeros(rows, layout.row_size)
         )
     return list({launch.variant: launch for launch in launches}.values())
 
