@@ -164,5 +164,6 @@ def zero_rows(capacity: int, row_size: int, device: torch.device) -> Tensor:
     """On a CPU the memory is taken page by page, when rows come to lie there: ten million cost a start nothing."""
     if device.type != "cpu":
         return torch.zeros(capacity, row_size, device=device)
-    pages = mmap.mmap(-1, 4 * capacity * row_size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return torch.frombuffer(pages, dtype=torch.float32).view(capacity, row_size)
+    number = torch.get_default_dtype()
+    pages = mmap.mmap(-1, capacity * row_size * number.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return torch.frombuffer(pages, dtype=number).view(capacity, row_size)
