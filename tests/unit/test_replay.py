@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import psutil
 import pytest
 import torch
 from hypothesis import given, settings
@@ -51,6 +52,15 @@ def test_draws_are_uniform_over_what_was_extended() -> None:
     assert len(counts) == 10
     assert counts.min() > 9_500
     assert counts.max() < 10_500
+
+
+def test_memory_is_taken_as_rows_come() -> None:
+    process, row_bytes = psutil.Process(), 4 * LAYOUT.row_size
+    before = process.memory_info().rss
+    replay = Replay(LAYOUT, (1 << 30) // row_bytes)
+    assert process.memory_info().rss - before < 1 << 26
+    replay.extend(torch.ones((1 << 27) // row_bytes, LAYOUT.row_size))
+    assert process.memory_info().rss - before > 1 << 27
 
 
 def test_a_batch_is_views_of_whole_rows() -> None:
