@@ -37,7 +37,7 @@ CORES_SHORT = 0.9  # of the cores busy: a sampler may have what the learner wait
 RING_FULL_SHARE = 0.25  # of the samplers' time: some of them wait anyway
 LEAST_UPDATE_HZ = 50.0  # below it the windows hold too few updates to tell batch sizes apart
 _SUSTAINED = 6  # windows of one opinion
-_FELL, _ROSE = 0.7, 1.3  # times the score that was usual
+_FELL, _ROSE = 0.7, 1.3  # times the pace that was usual
 _QUIET_AT_FIRST, _QUIET_AT_MOST = 10, 600  # windows from one adaptation to the next: 5 s, 5 minutes
 
 
@@ -202,9 +202,11 @@ def _seek_batch_size(space: Space, start: Found) -> Measured:
         aim = _aim(rungs, measured, before)
     if aim not in measured:
         aim = min(measured, key=lambda rung: abs(rungs.index(rung) - rungs.index(aim)))
-    if reuse(replace(setting, batch_size=aim), measured[aim]) > MOST_REUSE:
-        return start._replace(reason=_reuse_words(Found(replace(setting, batch_size=aim), measured[aim], "")))
-    return Found(replace(setting, batch_size=aim), measured[aim], _share_words(measured, aim))
+    found = Found(replace(setting, batch_size=aim), measured[aim], _share_words(measured, aim))
+    if reuse(found.setting, found.measured) <= MOST_REUSE:
+        return found
+    tried = [Found(replace(setting, batch_size=rung), window, _reuse_words(found)) for rung, window in measured.items()]
+    return _largest_of_good_reuse(tried) or start
 
 
 def _seek_less_reuse(space: Space, start: Found) -> Measured:
@@ -215,9 +217,13 @@ def _seek_less_reuse(space: Space, start: Found) -> Measured:
             break
         setting = replace(start.setting, batch_size=aim)
         here = measured[aim] = Found(setting, (yield try_out(setting, _reuse_words(here))), "")
-    good = [rung for rung, found in measured.items() if reuse(found.setting, found.measured) <= MOST_REUSE]
-    found = measured[max(good) if good else min(measured)]
+    found = _largest_of_good_reuse(measured.values()) or measured[min(measured)]
     return found._replace(reason=_reuse_words(found))
+
+
+def _largest_of_good_reuse(tried: Iterable[Found]) -> Found | None:
+    good = [found for found in tried if reuse(found.setting, found.measured) <= MOST_REUSE]
+    return max(good, key=lambda found: found.setting.batch_size, default=None)
 
 
 def _rung_of_less_reuse(rungs: tuple[int, ...], here: Found) -> int:

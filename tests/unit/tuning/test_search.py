@@ -212,6 +212,13 @@ def test_the_largest_batch_that_does_not_draw_rows_too_often_is_found_after_a_st
     assert reuse(larger, machine.measure(larger)) > MOST_REUSE
 
 
+def test_a_batch_that_costs_little_is_left_alone_where_it_draws_rows_too_often() -> None:
+    machine = Machine(fixed_s=2e-4, row_s=1e-10, step_s=14 / 250_000)  # 5,000 updates and 250,000 env steps a second
+    found = Course(machine, space_of(14, 16), Setting(14, 8192)).go_on(20).found
+    assert found.setting.batch_size == 16384
+    assert "with 32,768 a row is drawn" in found.reason
+
+
 def test_how_often_a_row_is_drawn_by_hand() -> None:
     assert reuse(Setting(1, 256), Window(update_hz=100.0, sample_hz=100.0)) == 256.0
     window = Window(update_hz=100.0, sample_hz=50.0)  # 10 ms an update and, with 512 rows, 2 fresh rows of 20 ms each
