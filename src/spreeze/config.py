@@ -270,7 +270,7 @@ class RunConfig:
     policy_average: float = setting(
         0.1,
         real(0.0, 1.0),
-        "what acts is the actor's average over this share of its updates so far; 0: the actor as it is",
+        "evaluated and kept is the actor's average over this share of its updates so far; 0: the actor as it is",
     )
     n_step: int = setting(1, whole(1, 64), "rewards summed before the bootstrap")
     replay_size: int | str = setting(AUTO, or_word(AUTO, whole(2)), "rows kept in replay")

@@ -50,7 +50,7 @@ class Algorithm(Protocol):
     period: int  # update(batch, turn) is called with turn = 0, 1, ..., period - 1, 0, ...
     policy_spec: PolicySpec
     generator: torch.Generator  # on the actor's device
-    average: PolicyAverage  # what others act with; whoever publishes it lets it follow
+    average: PolicyAverage  # of the actor, which everybody but samplers acts with; whoever publishes it lets it follow
     metrics: Metrics  # 0-dim, on the actor's device, written in place by every update; fetched for the reports
     critic_metrics: Metrics  # the critics' part; `metrics` itself where both are on one device
 

@@ -1,4 +1,4 @@
-"""The actor that others act with: an average over its own recent past.
+"""What is evaluated, shown and kept of an actor: the average over its own recent past.
 
 Gradient steps of a constant size carry an actor around a good one more often than to it, and an episode of a task that
 can be lost needs every step of it to be right. The mean of the places it came by is better than most of them.

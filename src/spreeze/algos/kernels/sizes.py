@@ -60,7 +60,7 @@ _MIDDLE = Cut(
 _LARGE = _MIDDLE._replace(actor_gradients=Tile(32, 64, 8, 4), critic_splits=52, actor_splits=52)
 
 
-# Critics with layer norm, measured likewise (docs/decisions/0006).
+# Critics with layer norm, measured likewise (docs/measuring.md).
 # Many rows: a whole row of z2 wants 8 warps; all of W2 is kept, 128 KB, and one program fits on a multiprocessor.
 _SMALL_NORM = Tile(16, 64, 4, 3)
 _MANY_NORM = Tile(64, 256, 8, 2)
